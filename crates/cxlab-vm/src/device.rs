@@ -173,13 +173,20 @@ impl Counts {
     }
 }
 
-/// A command that is complete at a time, and what it changes.
+/// A page that a command changes.
+struct Change {
+    /// Address of the page's first line in records.
+    place: u64,
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+/// A command that is complete at a time.
 struct Finished {
     at_ps: u64,
     time_ps: u64,
-    /// The pages before, with the extents that they are in, and their bytes afterwards.
-    changed: Vec<(u64, u64, Vec<u8>, Vec<u8>)>,
-    failed: Option<String>,
+    /// What it changes, or why it failed.
+    changes: Result<Vec<Change>, String>,
 }
 
 /// An accelerator of a guest.
@@ -281,22 +288,21 @@ impl<'a> Device<'a> {
                 "found more than {MOST_RUNNING} commands that were not waited for; allowed: {MOST_RUNNING}"
             ));
         }
-        let finished = self.carry_out().unwrap_or_else(|why| Finished {
-            at_ps: 0,
-            time_ps: self.executor.register_ps().0,
-            changed: Vec::new(),
-            failed: Some(why),
-        });
+        let (time_ps, changes) = match self.carry_out() {
+            Ok((time_ps, changes)) => (time_ps, Ok(changes)),
+            Err(why) => (self.executor.register_ps().0, Err(why)),
+        };
         // Commands are carried out one after the other.
-        let begin = now_ps.max(self.busy_until);
-        self.busy_until = begin + finished.time_ps;
+        self.busy_until = now_ps.max(self.busy_until) + time_ps;
         self.running.push_back(Finished {
             at_ps: self.busy_until,
-            ..finished
+            time_ps,
+            changes,
         });
     }
 
-    fn carry_out(&mut self) -> Result<Finished, String> {
+    /// Simulates the command. Returns its time, and what it changes.
+    fn carry_out(&mut self) -> Result<(u64, Vec<Change>), String> {
         let extents = self.memory.extents();
         let reader = Reader {
             memory: &*self.memory,
@@ -312,8 +318,8 @@ impl<'a> Device<'a> {
             }
         }
         launch.cached = cached.into_iter().collect();
-        let before: Vec<(u64, u64, Vec<u8>)> = (launch.pages.iter())
-            .map(|page| (page.address, page.place, page.data.clone()))
+        let before: Vec<(u64, Vec<u8>)> = (launch.pages.iter())
+            .map(|page| (page.place, page.data.clone()))
             .collect();
         self.counts.items += launch.global.iter().product::<u64>();
         let done = self.executor.execute(launch)?;
@@ -329,16 +335,14 @@ impl<'a> Device<'a> {
                 None => self.counts.sums.push((name, value)),
             }
         }
-        let changed = before.into_iter().zip(done.pages);
-        let changed = changed.filter(|((_, _, before), after)| before != after);
-        Ok(Finished {
-            at_ps: 0,
-            time_ps: done.time_ps,
-            changed: changed
-                .map(|((address, place, before), after)| (address, place, before, after))
-                .collect(),
-            failed: None,
-        })
+        let pages = before.into_iter().zip(done.pages);
+        let changes = pages.map(|((place, before), after)| Change {
+            place,
+            before,
+            after,
+        });
+        let changes = changes.filter(|one| one.before != one.after);
+        Ok((done.time_ps, changes.collect()))
     }
 
     /// Makes the commands visible that are complete at a time.
@@ -359,21 +363,12 @@ impl<'a> Device<'a> {
         self.done += 1;
         self.time_ps = finished.time_ps;
         let extents = self.memory.extents();
-        let mut failed = finished.failed;
-        for (_, place, before, after) in &finished.changed {
-            let extent = extents.iter();
-            let mut extent = extent.filter(|one| place.wrapping_sub(one.place) < one.bytes);
-            let written = match extent.next() {
-                Some(extent) => {
-                    let memory = extent.memory + (place - extent.place);
-                    self.write(memory, *place, (before, after), lines)
-                }
-                None => Err(io::Error::other("a page is no memory any more")),
-            };
-            if let Err(error) = written {
-                failed.get_or_insert(format!("the guest's memory: {error}"));
-            }
-        }
+        let failed = match &finished.changes {
+            Err(why) => Some(why.clone()),
+            Ok(changes) => changes.iter().fold(None, |failed, change| {
+                failed.or(self.write(change, &extents, lines).err())
+            }),
+        };
         if let Some(why) = failed {
             self.fail(why);
         }
@@ -387,35 +382,45 @@ impl<'a> Device<'a> {
         self.message.truncate(most);
     }
 
-    /// Writes the words of a page that a command has changed, and adds their lines.
+    /// Writes the bytes of a page that a command has changed, and adds their lines.
     fn write(
         &mut self,
-        memory: u64,
-        place: u64,
-        (before, after): (&[u8], &[u8]),
+        change: &Change,
+        extents: &[Extent],
         lines: &mut Vec<u64>,
-    ) -> io::Result<()> {
-        let mut now = vec![0; before.len()];
-        self.memory.read(memory, &mut now)?;
-        let line = |bytes: &[u8], at: usize| bytes[at..at + 64].to_vec();
-        for at in (0..before.len()).step_by(64) {
-            let (old, new, current) = (line(before, at), line(after, at), line(&now, at));
+    ) -> Result<(), String> {
+        let wrong = |error: io::Error| format!("the guest's memory: {error}");
+        let mut extents = extents.iter();
+        let extent = extents.find(|one| change.place.wrapping_sub(one.place) < one.bytes);
+        let Some(extent) = extent else {
+            return Err("the guest's memory: a page is no memory any more".to_owned());
+        };
+        let memory = extent.memory + (change.place - extent.place);
+        let mut now = vec![0; change.before.len()];
+        self.memory.read(memory, &mut now).map_err(wrong)?;
+        let pieces = change.before.chunks(64).zip(change.after.chunks(64));
+        for (at, ((old, new), now)) in (0..).step_by(64).zip(pieces.zip(now.chunks_mut(64))) {
             if old == new {
                 continue;
             }
-            let mut merged = current.clone();
-            for byte in (0..64).filter(|byte| old[*byte] != new[*byte]) {
-                merged[byte] = new[byte];
-            }
-            for word in 0..8 {
-                let word = 8 * word..8 * word + 8;
+            for word in (0..old.len()).step_by(8).map(|word| word..word + 8) {
                 let changed = |bytes: &[u8]| bytes[word.clone()] != old[word.clone()];
-                self.counts.races += u64::from(changed(&new) && changed(&current));
+                self.counts.races += u64::from(changed(new) && changed(now));
             }
-            self.memory.write(memory + at as u64, &merged)?;
-            lines.push(place + at as u64);
+            merge(now, old, new);
+            self.memory.write(memory + at, now).map_err(wrong)?;
+            lines.push(change.place + at);
         }
         Ok(())
+    }
+}
+
+/// Brings the bytes of `to` that a command has changed to what they are afterwards.
+fn merge(to: &mut [u8], before: &[u8], after: &[u8]) {
+    for (byte, (old, new)) in to.iter_mut().zip(before.iter().zip(after)) {
+        if old != new {
+            *byte = *new;
+        }
     }
 }
 
@@ -451,8 +456,8 @@ impl Reader<'_> {
 
     fn words(&self, guest: u64) -> Result<Vec<u64>, String> {
         let bytes = self.bytes(guest)?;
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-        Ok(bytes.chunks_exact(8).map(word).collect())
+        let (words, _) = bytes.as_chunks();
+        Ok(words.iter().copied().map(u64::from_le_bytes).collect())
     }
 
     /// The command whose page has a physical address. Pages that earlier commands have changed have their bytes.
@@ -520,11 +525,10 @@ impl Reader<'_> {
                     .to_owned(),
             );
         }
-        for (_, place, before, after) in earlier.iter().flat_map(|one| &one.changed) {
-            let mut same = pages.iter_mut().filter(|page| page.place == *place);
+        for change in earlier.iter().flat_map(|one| &one.changes).flatten() {
+            let mut same = pages.iter_mut().filter(|page| page.place == change.place);
             if let Some(page) = same.next() {
-                let bytes = page.data.iter_mut().zip(before.iter().zip(after));
-                bytes.for_each(|(byte, (old, new))| *byte = if old == new { *byte } else { *new });
+                merge(&mut page.data, &change.before, &change.after);
             }
         }
         Ok(Launch {

@@ -6,7 +6,7 @@ pub struct Place(u64);
 
 impl Place {
     /// Bit that is set if the address is in the plan's CXL memory.
-    const CXL: u64 = 1 << 63;
+    pub(crate) const CXL: u64 = 1 << 63;
     /// First bit of the guest's number.
     const GUEST: u32 = 56;
     /// Bits of the line's address. Physical addresses have at most 52 bits.

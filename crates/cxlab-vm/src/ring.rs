@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::memory::Place;
+
 /// The bytes "cxabring".
 const MAGIC: u64 = 0x676e_6972_6261_7863;
 /// Version of the layout.
@@ -142,7 +144,7 @@ impl Record {
 
     /// The offset of an access to a register; `None` for other records.
     pub fn register(self, access: Access) -> Option<u64> {
-        let offset = (self.what & !CXL & !63).wrapping_sub(REGISTERS);
+        let offset = (self.what & !Place::CXL & !63).wrapping_sub(REGISTERS);
         let is_one = self.kind() == Kind::Shared && offset < REGISTER_BYTES;
         is_one.then_some(offset + access.offset as u64)
     }
@@ -263,7 +265,7 @@ impl<'a> Shared<'a> {
                 memory: word(at),
                 guest: word(at + 1),
                 bytes: word(at + 2),
-                place: word(at + 3) | CXL,
+                place: word(at + 3) | Place::CXL,
             };
             extents.extend((extent.bytes > 0).then_some(extent));
         }
@@ -317,9 +319,6 @@ pub struct Extent {
     /// Address of its first byte in records.
     pub place: u64,
 }
-
-/// Set in addresses of CXL memory in records.
-const CXL: u64 = 1 << 63;
 
 /// The guest's own memory. QEMU's q35 has up to 2.75 GiB of it in one piece, and otherwise all but the first 2 GiB
 /// from 4 GiB on. `first` is its first address in records; all ones if these have the guest's addresses.

@@ -172,8 +172,8 @@ pub struct Together {
     pub late: Late,
 }
 
-/// Runs guests to their ends against one memory. `devices` simulate the accelerators of those that have one. The model processes no record that is ahead of
-/// another guest by the window or more. `show` is called with each line that a program writes,
+/// Runs guests to their ends against one memory. `devices` simulate the accelerators of those that
+/// have one. The model processes no record that is ahead of another guest by the window or more. `show` is called with each line that a program writes,
 /// and the number of its guest.
 ///
 /// # Errors
