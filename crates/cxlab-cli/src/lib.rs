@@ -6,6 +6,7 @@ mod attach;
 mod compare;
 mod diff;
 mod explain;
+mod external;
 mod failure;
 mod fleet;
 mod list;

@@ -1,26 +1,24 @@
 //! A recorded program on the event engine.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cxlab_attach::model::Overlap;
 use cxlab_engine::Monitor;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_host::{CacheLevel, CoreParams, RequesterParams};
-use cxlab_plan::{Externals, Plan};
-use cxlab_scenario::{HostGroup, HostKind, Measure};
+use cxlab_plan::Plan;
+use cxlab_scenario::{HostGroup, HostKind};
 use cxlab_system::report::CoreThread;
-use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_workload::Workload;
+use cxlab_system::run::RunError;
 use serde_json::json;
+
+use crate::external::run_external;
 
 use super::recorded::{Recorded, Replayed};
 use super::{Assumed, LLC_WAYS, VerifyError};
 
 /// Lines on their way back to memory (the default of cores).
 const WRITEBACKS: u32 = 256;
-/// The workload's name.
-const NAME: &str = "recorded";
 
 /// What a run on the engine measured.
 pub(super) struct Ran {
@@ -48,26 +46,13 @@ pub(super) fn simulate(
     recorded: &Arc<Recorded>,
     placed: bool,
 ) -> Result<Ran, VerifyError> {
-    let mut scenario = plan.scenario.clone();
-    scenario.measure = Measure::default();
-    become_program(&mut scenario.hosts[0], assumed, recorded.bytes())?;
-    let workload: Arc<dyn Workload> = Arc::new(Replayed {
+    let workload = Replayed {
         recorded: Arc::clone(recorded),
         placed,
-    });
-    let externals: Externals = BTreeMap::from([(NAME.to_owned(), workload)]);
-    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals);
-    let plan = plan.map_err(VerifyError::Problems)?;
-    let monitor = Monitor::default();
-    let report = run(
-        &plan,
-        RunOptions {
-            seed: plan.scenario.seed,
-            threads: cxlab_engine::Threads::Exactly(1),
-            monitor: &monitor,
-            rows: None,
-        },
-    )?;
+    };
+    let report = run_external(plan, workload, &Monitor::default(), |group| {
+        become_program(group, assumed, recorded.bytes())
+    })?;
     let core = report.hosts.first().and_then(|host| host.core.as_ref());
     let Some((core, phase)) = core.and_then(|core| Some((core, core.phases.first()?))) else {
         let text = "a run on a core without what the core measured".to_owned();
@@ -89,7 +74,7 @@ pub(super) fn simulate(
 }
 
 /// Makes a host the machine that is assumed, with the recorded program.
-fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Result<(), VerifyError> {
+fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Result<(), RunError> {
     let Overlap {
         window,
         misses,
@@ -115,10 +100,8 @@ fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Resul
         writebacks: WRITEBACKS,
         process_time,
     });
-    group.requests = None;
     let way = assumed.local_ps / 4;
-    let typed = |value: serde_json::Value| value.to_string();
-    let local = typed(json!({
+    let local = json!({
         "capacity": Bytes(bytes),
         "latency": Picos(way),
         "memory": {
@@ -126,14 +109,10 @@ fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Resul
             "latency": Picos(assumed.local_ps - 2 * way),
             "queue": 65536,
         },
-    }));
-    let internal = |error: serde_json::Error| {
-        VerifyError::Run(RunError::Law(format!(
-            "the recorded program's host: {error}"
-        )))
-    };
-    group.local = Some(serde_json::from_str(&local).map_err(internal)?);
-    let workload = typed(json!({ "kind": "external", "name": NAME }));
-    group.workload = serde_json::from_str(&workload).map_err(internal)?;
+    })
+    .to_string();
+    let local = serde_json::from_str(&local)
+        .map_err(|error| RunError::Law(format!("the recorded program's host: {error}")))?;
+    group.local = Some(local);
     Ok(())
 }

@@ -6,12 +6,11 @@
 //! element loads the command, and all elements run the function's work-groups in turn.
 //!
 //! Pages of the guest's own memory have places in the host's memory in the order of their virtual addresses; pages of
-//! windows have their addresses in the plan. Where the host has an operating system (`hosts[].os`), the elements' addresses are
-//! translated by the accelerator's translation cache (ATC).
+//! windows have their addresses in the plan. Where the host has an operating system (`hosts[].os`), the elements'
+//! addresses are translated by the accelerator's translation cache (ATC).
 
 mod command;
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,19 +18,18 @@ use std::time::Duration;
 use cxlab_engine::Monitor;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
-use cxlab_plan::{Externals, Plan, Problem};
-use cxlab_scenario::Measure;
+use cxlab_plan::Plan;
 use cxlab_system::report::Report;
-use cxlab_system::run::{RunOptions, run};
 use cxlab_vm::device::{Done, Executor, Launch};
 use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::super::external::run_external;
 use super::super::failure::Failure;
 use command::Command;
 
-/// Name of the workload.
+/// Name of the phase.
 const NAME: &str = "command";
 /// What the device counts, by its name in reports of runs.
 const COUNTED: [&str; 9] = [
@@ -47,6 +45,7 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// The accelerator of a host, on the event engine.
+#[derive(Clone)]
 pub(super) struct Accelerator<'a> {
     plan: &'a Plan,
     elements: u64,
@@ -95,28 +94,6 @@ impl<'a> Accelerator<'a> {
 
     /// Runs a workload on the plan's system.
     fn simulate(&self, workload: impl Workload + 'static) -> Result<Report, String> {
-        let mut scenario = self.plan.scenario.clone();
-        scenario.measure = Measure::default();
-        let group = &mut scenario.hosts[0];
-        group.requests = None;
-        group.beside = None;
-        if let Some(os) = &mut group.os {
-            // The guest has placed its pages.
-            (os.placement, os.migration) = Default::default();
-        }
-        let named = json!({ "kind": "external", "name": NAME });
-        group.workload = serde_json::from_value(named).map_err(|error| error.to_string())?;
-        let externals: Externals =
-            BTreeMap::from([(NAME.to_owned(), Arc::new(workload) as Arc<dyn Workload>)]);
-        let plan = Plan::with_externals(scenario, self.plan.files.clone(), &externals);
-        let text = |problems: Vec<Problem>| {
-            let lines = problems.iter();
-            let lines: Vec<String> = lines
-                .map(|one| format!("{}: {}", one.path, one.message))
-                .collect();
-            lines.join("; ")
-        };
-        let plan = plan.map_err(text)?;
         let monitor = Monitor::default();
         let (ended, end) = sync_channel::<()>(1);
         let report = std::thread::scope(|scope| {
@@ -126,13 +103,14 @@ impl<'a> Accelerator<'a> {
                     monitor.interrupt();
                 }
             });
-            let options = RunOptions {
-                seed: plan.scenario.seed,
-                threads: cxlab_engine::Threads::Exactly(1),
-                monitor,
-                rows: None,
-            };
-            let report = run(&plan, options);
+            let report = run_external(self.plan, workload, monitor, |group| {
+                group.beside = None;
+                if let Some(os) = &mut group.os {
+                    // The guest has placed its pages.
+                    (os.placement, os.migration) = Default::default();
+                }
+                Ok(())
+            });
             drop(ended);
             report
         });

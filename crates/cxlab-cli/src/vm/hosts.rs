@@ -95,10 +95,13 @@ pub(super) fn check_roi(memories: usize, args: &RunArgs) -> Result<(), Failure> 
     }
 }
 
-/// What guests with an accelerator cannot be asked for: it has no time before a program begins.
-pub(super) fn check_accelerators(plan: &Plan, args: &RunArgs) -> Result<(), Failure> {
+/// The accelerator of the only guest, if it has one. It has no time before a program begins.
+pub(super) fn accelerator<'a>(
+    plan: &'a Plan,
+    args: &RunArgs,
+) -> Result<Option<Accelerator<'a>>, Failure> {
     if plan.scenario.accelerators.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     if args.skips() {
         let option = if args.from_save { "save" } else { "roi" };
@@ -107,7 +110,7 @@ pub(super) fn check_accelerators(plan: &Plan, args: &RunArgs) -> Result<(), Fail
              beginning"
         )));
     }
-    Accelerator::new(plan, Duration::from_secs(args.timeout)).map(drop)
+    Accelerator::new(plan, Duration::from_secs(args.timeout)).map(Some)
 }
 
 /// What guests that share memory cannot be asked for.

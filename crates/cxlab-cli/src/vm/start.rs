@@ -27,8 +27,8 @@ use super::guest::{
     run_script,
 };
 use super::hosts::{
-    check_accelerators, check_memories, check_memory, check_options, check_roi, check_shares,
-    chosen, memories, programs, shares,
+    accelerator, check_memories, check_memory, check_options, check_roi, check_shares, chosen,
+    memories, programs, shares,
 };
 use super::memory::GuestMemory;
 use super::report::{Facts, Report};
@@ -111,6 +111,8 @@ struct Ready<'a> {
     image: Image,
     qemu: Installed,
     several: bool,
+    /// That of the only guest, if it has one.
+    accelerator: Option<Accelerator<'a>>,
 }
 
 /// One guest, ready to be started.
@@ -137,7 +139,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let chosen = chosen(plan, args)?;
     check_options(chosen.len(), args)?;
     check_memories(plan, &chosen, args)?;
-    check_accelerators(plan, args)?;
+    let accelerator = accelerator(plan, args)?;
     let programs = programs(plan, &chosen, args)?;
     let memory = PlanMemory::new(plan, &chosen, plan.scenario.seed)
         .map_err(|problems| loaded.mistakes(problems))?;
@@ -181,6 +183,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         image,
         qemu,
         several: parts.len() > 1,
+        accelerator,
     };
     ready.run(&mut parts, GuestMemory(memory), &folder)
 }
@@ -389,9 +392,11 @@ impl Ready<'_> {
             false => self.tell(&format!("{text}\n")),
         };
         let window = args.window.unwrap_or_default().0;
-        let devices = parts.iter().map(|part| self.device(part));
-        let devices: Result<Vec<_>, Failure> = devices.collect();
-        let together = session::run(&starts, devices?, memory, window, &show);
+        let devices = parts.iter().map(|_| {
+            let accelerator = self.accelerator.clone()?;
+            Some(Box::new(accelerator) as Box<dyn Executor + '_>)
+        });
+        let together = session::run(&starts, devices.collect(), memory, window, &show);
         for part in parts {
             // It is there only where the guest was booted.
             let _ = std::fs::remove_file(self.file(part, "initrd", ""));
@@ -417,15 +422,6 @@ impl Ready<'_> {
             guests: guests.collect(),
             late: together.late,
         })
-    }
-
-    /// What simulates a guest's accelerator, if it has one.
-    fn device(&self, part: &Part) -> Result<Option<Box<dyn Executor + '_>>, Failure> {
-        if !part.machine.accelerator {
-            return Ok(None);
-        }
-        let limit = Duration::from_secs(self.args.timeout);
-        Ok(Some(Box::new(Accelerator::new(self.plan, limit)?)))
     }
 
     /// The contents of a guest's windows.

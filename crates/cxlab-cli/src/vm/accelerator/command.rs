@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cxlab_engine::units::Hpa;
-use cxlab_vm::device::{Launch, PAGE};
+use cxlab_vm::device::{Launch, PAGE, Page};
+use cxlab_vm::memory::Place as Line;
 use cxlab_wasm::{Call, Placed, Program, Reach, Running, Stopped, WorkItem};
 use cxlab_workload::Image;
 use cxlab_workload::thread::{
@@ -20,8 +21,6 @@ pub(super) const GO: u32 = 1;
 const COMMAND: u64 = 320;
 /// Lines that the host's thread takes at once.
 const TAKEN: usize = 32;
-/// Set in the addresses of windows in records.
-const CXL: u64 = 1 << 63;
 const PAGE_BYTES: u64 = PAGE as u64;
 
 /// A command, and what has become of it.
@@ -97,15 +96,15 @@ impl Command {
     /// Where the pages are in the system, in their order, and the command behind those of the host's own memory.
     fn places(&self, ctx: &ThreadContext) -> (Vec<u64>, u64) {
         let mut own = ctx.bases.local;
-        let place = |place: u64| match place & CXL {
-            0 => {
+        let place = |first: Line| match first.is_cxl() {
+            true => ctx.bases.cxl + first.address(),
+            false => {
                 own += PAGE_BYTES;
                 own - PAGE_BYTES
             }
-            _ => ctx.bases.cxl + (place & !CXL),
         };
-        let pages = self.launch.pages.iter();
-        (pages.map(|page| page.place).map(place).collect(), own)
+        let pages = self.launch.pages.iter().map(first_line);
+        (pages.map(place).collect(), own)
     }
 
     /// The host's thread.
@@ -120,11 +119,11 @@ impl Command {
                 continue;
             };
             let offset = line - place;
-            let Some(bytes) = page.data.get(offset as usize..offset as usize + 8) else {
+            let bytes = page.data.get(offset as usize..);
+            let Some(bytes) = bytes.and_then(|bytes| bytes.first_chunk()) else {
                 continue;
             };
-            let word = bytes.iter().rev();
-            let word = word.fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let word = u64::from_le_bytes(*bytes);
             taken.room().await;
             taken.add(match modified {
                 true => t.store(at + offset, word),
@@ -230,13 +229,18 @@ impl Command {
     }
 }
 
+/// The first line of a page.
+fn first_line(page: &Page) -> Line {
+    Line::from_record(page.place, 0)
+}
+
 impl Code for Command {
     fn check(&self, ctx: &ThreadContext) -> Result<(), String> {
         let (places, command) = self.places(ctx);
         let own = command + PAGE_BYTES - ctx.bases.local;
         let reached = |end: u64| end - ctx.bases.cxl <= ctx.span.0;
         let pages = self.launch.pages.iter().zip(&places);
-        let mut windows = pages.filter(|(page, _)| page.place & CXL != 0);
+        let mut windows = pages.filter(|(page, _)| first_line(page).is_cxl());
         if own > ctx.local.0 || !windows.all(|(_, at)| reached(at + PAGE_BYTES)) {
             let fault = format!(
                 "found {} pages, {} of them in the host's own memory; allowed: what the scenario's {} B \
