@@ -15,7 +15,7 @@ const PAGES: usize = 64;
 /// Physical addresses of the command and of its table.
 const COMMAND: u64 = 0x1000;
 const TABLE: u64 = 0x2000;
-/// Virtual address of the first page that a command may access. They lie in physical memory in reverse order.
+/// Virtual address of the first page that a command may access. Physical memory has these pages in reverse order.
 const FIRST: u64 = 0x40_0000;
 const THERE: u64 = 300;
 const BOTH: u64 = 700;
