@@ -164,7 +164,7 @@ impl BlockUse {
 
     /// Time of the block if the pools have these latencies, each line misses with
     /// probability `chance`, and computing takes `computing_ns`. The block takes the longer
-    /// of computing and waiting.
+    /// of computing and waiting, if any of its loads and stores misses, and otherwise that of computing.
     ///
     /// Prefetched lines of a stream arrive while the previous block waits or computes. `ahead_ns`
     /// is how far they are ahead of their use, at most one latency. It is read, and set to what is
@@ -176,7 +176,12 @@ impl BlockUse {
         let mean_ns = if lines > 0.0 { fetched_ns / lines } else { 0.0 };
         let apart_ns = chance * self.apart * mean_ns;
         let chain_ns = self.chain(latency);
-        let least_ns = computing_ns.max(self.longest(chain_ns, 0.0, latency, chance));
+        let any = self.any_misses(chance);
+        let waiting_ns = match any > 0.0 {
+            true => any * computing_ns.max(self.longest(chain_ns, 0.0, latency, chance) / any),
+            false => 0.0,
+        };
+        let least_ns = (1.0 - any) * computing_ns + waiting_ns;
         let buffers_ns = chance * fetched_ns;
         overlapped(least_ns, apart_ns, buffers_ns, mean_ns, ahead_ns)
     }
@@ -207,6 +212,15 @@ impl BlockUse {
         chain
     }
 
+    /// Probability that any load or store misses, where each does with probability `chance`. 1 of a block without any,
+    /// whose lines are prefetched.
+    fn any_misses(&self, chance: f64) -> f64 {
+        match self.loads.iter().sum::<u32>() {
+            0 => 1.0,
+            loads => 1.0 - (1.0 - chance).powi(loads.min(1 << 20) as i32),
+        }
+    }
+
     /// The longer of the chain and of the time in the fill buffers, times `chance`, but at least
     /// the expected time of one miss.
     fn longest(&self, chain: f64, fetched: f64, latency: &[f64], chance: f64) -> f64 {
@@ -218,8 +232,7 @@ impl BlockUse {
                 let all: f64 = all
                     .map(|(loads, latency)| f64::from(*loads) * latency)
                     .sum();
-                let some = 1.0 - (1.0 - chance).powi(loads.min(1 << 20) as i32);
-                some * all / f64::from(loads)
+                self.any_misses(chance) * all / f64::from(loads)
             }
         };
         (chance * chain.max(fetched)).max(one)

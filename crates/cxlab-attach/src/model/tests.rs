@@ -92,6 +92,39 @@ fn a_stream_comes_while_the_block_before_it_waits() {
     assert_eq!(times, [60.0, 60.0, 1000.0, 1.0, 1.0, 48.0]);
 }
 
+/// A miss in a hundred blocks takes longer than computing, which the mean of all blocks does not. So a block takes what
+/// the formula of its two cases says, at each chance.
+#[test]
+fn a_rare_miss_is_not_hidden_by_the_computing_of_other_blocks() {
+    let block = BlockUse {
+        instructions: 400,
+        nodes: vec![Node::Miss(0, 0)],
+        fetched: vec![1.0],
+        apart: 1.0,
+        loads: vec![1],
+        parts: vec![1.0],
+    };
+    let time = |latency, chance| block.time(&[latency], chance, 100.0, &mut 0.0);
+    for chance in [0.0, 0.01, 0.25, 0.9, 1.0] {
+        for latency in [50.0, 150.0, 300.0_f64] {
+            let expected = (1.0 - chance) * 100.0 + chance * latency.max(100.0);
+            assert!((time(latency, chance) - expected).abs() < 1e-9);
+        }
+    }
+    // Of two loads that wait for nothing but memory, both, one or none miss, each as long as one.
+    let two = BlockUse {
+        nodes: vec![Node::Miss(0, 0), Node::Miss(0, 0)],
+        fetched: vec![0.2],
+        loads: vec![2],
+        ..block
+    };
+    let found = two.time(&[300.0], 0.1, 100.0, &mut 0.0);
+    assert!(
+        (found - (0.81 * 100.0 + 0.19 * 300.0)).abs() < 1e-9,
+        "{found}"
+    );
+}
+
 #[test]
 fn what_lies_before_a_window_is_known_and_not_counted() {
     let steps: Vec<Step> = (0..2048).map(|at| Step::load(at * 8, &[1], &[2])).collect();
