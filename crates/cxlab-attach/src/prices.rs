@@ -21,6 +21,9 @@ const MOST_WAITING: usize = 128;
 /// Reciprocal of the least share of time that a program is assumed to run, even if it
 /// is nearly always held.
 const MOST_HELD: f64 = 1000.0;
+/// Width of a slowdown's interval, as a part of its lower end, from which on more lines are watched (*assumed*: half of
+/// the error class's).
+const UNCERTAIN: f64 = 0.1;
 
 /// CPU time in nanoseconds, by the method that determined its number of instructions.
 #[derive(Clone, Copy, Default)]
@@ -121,6 +124,12 @@ impl<'a> Prices<'a> {
             recorder: None,
             has_lines: false,
         }
+    }
+
+    /// Whether the slowdown of a program that used so much CPU time lies in a wide interval, because too few lines were
+    /// watched.
+    pub(crate) fn is_uncertain(&self, cpu_ns: f64) -> bool {
+        self.most_ns - self.least_ns > UNCERTAIN * (cpu_ns + self.least_ns)
     }
 
     /// A sample found a thread in known code, so the intervals before its open samples get a price.

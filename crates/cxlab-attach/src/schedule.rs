@@ -6,17 +6,17 @@ const FIRST_COST: u32 = 8;
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
 /// Number of the first windows, and how many of those are taken only in code without a window. There are
-/// more of them while the program's speed does not fit the pages that it touches.
-const DOUBTFUL_WINDOWS: u64 = 32;
+/// more of them while it is uncertain how many lines miss.
+const UNCERTAIN_WINDOWS: u64 = 32;
 const FIRST_WINDOWS: u64 = 8;
 const FIRST_ELSEWHERE: u64 = 4;
 
 /// Factor by which the time since the last window must exceed the mean time of a window, after
 /// `windows` windows. With `elsewhere`, the thread executes code in which no window has been, or too
-/// few; `doubtful` says that touched pages mislead.
-pub fn cost(windows: u64, elsewhere: bool, doubtful: bool) -> u32 {
-    let first = match (doubtful, elsewhere) {
-        (true, _) => DOUBTFUL_WINDOWS,
+/// few; `uncertain` says that touched pages mislead, or that the interval of the slowdown is wide.
+pub fn cost(windows: u64, elsewhere: bool, uncertain: bool) -> u32 {
+    let first = match (uncertain, elsewhere) {
+        (true, _) => UNCERTAIN_WINDOWS,
         (false, true) => FIRST_WINDOWS,
         (false, false) => FIRST_WINDOWS - FIRST_ELSEWHERE,
     };

@@ -594,7 +594,8 @@ impl<'a> Tracer<'a> {
         let (few, doubtful) = wants.fold((false, false), |one, other| {
             (one.0 | other.0, one.1 | other.1)
         });
-        let cost = schedule::cost(self.sum.windows, elsewhere || few, doubtful);
+        let uncertain = doubtful || self.prices.is_uncertain(self.sum.cpu_ns as f64);
+        let cost = schedule::cost(self.sum.windows, elsewhere || few, uncertain);
         let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
         if self.last_window.elapsed() >= mean * cost {
             self.choose_window();

@@ -17,8 +17,10 @@ use crate::sys::{self, Registers, Resume, Status, Tid};
 
 /// Most instructions of a window.
 const INSTRUCTIONS: u64 = 4096;
-/// Longest duration of a window.
+/// Longest duration of a window, but for loops that have not come round.
 const TIME: Duration = Duration::from_millis(4);
+/// Longest duration of all windows (*assumed*: some 500 instructions where each takes 25 us).
+const ROUND_TIME: Duration = Duration::from_millis(12);
 /// Longest duration of the instructions at the start of a window that only show
 /// what was touched before.
 const BEFORE_TIME: Duration = Duration::from_millis(1);
@@ -82,6 +84,17 @@ pub(crate) struct Seen {
     pub(crate) after: After,
 }
 
+impl Seen {
+    /// Whether the first instruction that counts was executed again.
+    fn is_round(&self) -> bool {
+        let counted = self.places.get(self.before..).unwrap_or_default();
+        let counted = &counted[..counted.len() - counted.len() / 8];
+        let mut codes = counted.iter().map(|place| place.code);
+        let first = codes.next();
+        codes.any(|code| Some(code) == first)
+    }
+}
+
 /// The place of a thread: its instruction pointer and the general registers but
 /// for the stack pointer.
 pub(crate) fn place(registers: &Registers) -> Place {
@@ -123,7 +136,7 @@ pub(crate) fn run(tid: Tid) -> Seen {
             if passed > BEFORE_TIME {
                 seen.before = seen.before.min(seen.steps.len());
             }
-            if passed > TIME {
+            if passed > ROUND_TIME || passed > TIME && seen.is_round() {
                 break;
             }
         }
@@ -166,5 +179,34 @@ fn advance(tid: Tid) -> After {
         Ok(Some((_, Status::Signal(libc::SIGTRAP)))) => After::Stopped,
         Ok(Some((_, status))) => After::News(status),
         Ok(None) | Err(_) => After::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of a loop of that many instructions, the first `before` of which do not count.
+    fn seen(instructions: u64, loop_length: u64, before: usize) -> Seen {
+        let place = |number| Place {
+            code: 0x1000 + number % loop_length,
+            values: [0; 15],
+        };
+        Seen {
+            steps: vec![Step::default(); instructions as usize],
+            places: (0..instructions).map(place).collect(),
+            before,
+            after: After::Stopped,
+        }
+    }
+
+    #[test]
+    fn a_loop_has_come_round_before_the_last_eighth() {
+        assert!(!seen(48, 300, 48).is_round() && !seen(20, 1, 48).is_round());
+        assert!(!seen(348, 300, 48).is_round());
+        // An eighth of 343 is 42: the last eighth begins at instruction 301 that counts, and 302 are too few.
+        assert!(!seen(48 + 342, 300, 48).is_round());
+        assert!(seen(48 + 344, 300, 48).is_round());
+        assert!(seen(48 + 128, 3, 48).is_round());
     }
 }
