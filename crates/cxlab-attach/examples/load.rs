@@ -16,7 +16,7 @@
 //! * `load matrix SIZE`: a product of two square matrices, column by column.
 //! * `load graph VERTICES ROUNDS`: sums over the neighbours of each vertex.
 //! * `load stencil MiB PASSES`: each value becomes the mean of itself and its four neighbours.
-//! * `load text MiB`: counts words.
+//! * `load text MiB [ROUNDS]`: counts words, anew each round.
 //! * `load code MiB STEPS`: like `chase`, in machine code that the program makes.
 //! * `load forks N MiB STEPS`: children chase through the parent's array, one after the other.
 //! * `load threads MiB STEPS`: two threads chase, each through its array.
@@ -318,10 +318,15 @@ fn main() {
                 text += &(random(&mut state) >> (63 - bits)).to_string();
                 text.push(' ');
             }
-            let mut words: HashMap<&str, u64> = HashMap::new();
-            text.split(' ')
-                .for_each(|word| *words.entry(word).or_default() += 1);
-            println!("words {}", words.len());
+            let rounds = words.get(3).map_or(1, |_| number(3));
+            let mut different = 0;
+            for _ in 0..rounds {
+                let mut words: HashMap<&str, u64> = HashMap::new();
+                text.split(' ')
+                    .for_each(|word| *words.entry(word).or_default() += 1);
+                different = words.len();
+            }
+            println!("words {different}");
         }
         #[cfg(target_arch = "x86_64")]
         Some("code") => {

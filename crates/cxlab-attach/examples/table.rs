@@ -622,7 +622,7 @@ fn programs(bench: &Bench) {
         kind("matrix product, 360 x 360", "matrix 360"),
         kind("sums over a graph of a million", "graph 1000000 6"),
         kind("five-point stencil", "stencil 32 15"),
-        kind("counting words", "text 16"),
+        kind("counting words, six times", "text 16 6"),
         kind("chase in code made at run time", "code 64 3000000"),
         Kind {
             alone: Some("chase 64 4000000"),
