@@ -148,6 +148,7 @@ fn main() {
         word.unwrap_or_else(|| panic!("argument {at} must be a number"))
     };
     let mib = |at| number(at) << 20;
+    let number_or_one = |at| words.get(at).map_or(1, |_| number(at));
     match words.get(1).map(String::as_str) {
         Some("chase") => {
             let (lines, steps) = (cycle(mib(2)), number(3));
@@ -258,7 +259,7 @@ fn main() {
             println!("sum {sum}");
         }
         Some("sort") => {
-            let rounds = words.get(3).map_or(1, |_| number(3));
+            let rounds = number_or_one(3);
             let mut values = vec![0u64; mib(2) / 8];
             for round in 0..rounds {
                 let mut state = 1 + round as u64;
@@ -318,7 +319,7 @@ fn main() {
                 text += &(random(&mut state) >> (63 - bits)).to_string();
                 text.push(' ');
             }
-            let rounds = words.get(3).map_or(1, |_| number(3));
+            let rounds = number_or_one(3);
             let mut different = 0;
             for _ in 0..rounds {
                 let mut words: HashMap<&str, u64> = HashMap::new();
@@ -445,7 +446,7 @@ fn main() {
         }
         Some("spin") => {
             let time = Duration::from_millis(number(2) as u64);
-            let threads = if words.len() > 3 { number(3) } else { 1 };
+            let threads = number_or_one(3);
             let began = Instant::now();
             std::thread::scope(|scope| {
                 for _ in 0..threads {

@@ -177,11 +177,8 @@ impl BlockUse {
         let apart_ns = chance * self.apart * mean_ns;
         let chain_ns = self.chain(latency);
         let any = self.any_misses(chance);
-        let waiting_ns = match any > 0.0 {
-            true => any * computing_ns.max(self.longest(chain_ns, 0.0, latency, chance) / any),
-            false => 0.0,
-        };
-        let least_ns = (1.0 - any) * computing_ns + waiting_ns;
+        let waits_ns = self.longest(chain_ns, 0.0, latency, chance);
+        let least_ns = (1.0 - any) * computing_ns + waits_ns.max(any * computing_ns);
         let buffers_ns = chance * fetched_ns;
         overlapped(least_ns, apart_ns, buffers_ns, mean_ns, ahead_ns)
     }

@@ -21,8 +21,8 @@ const MOST_WAITING: usize = 128;
 /// Reciprocal of the least share of time that a program is assumed to run, even if it
 /// is nearly always held.
 const MOST_HELD: f64 = 1000.0;
-/// Width of a slowdown's interval, as a part of its lower end, from which on more lines are watched (*assumed*: half of
-/// the error class's).
+/// Width of a slowdown's interval, as a part of its lower end, from which on there are more of the first windows
+/// (*assumed*).
 const UNCERTAIN: f64 = 0.1;
 
 /// CPU time in nanoseconds, by the method that determined its number of instructions.
@@ -126,8 +126,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Whether the slowdown of a program that used so much CPU time lies in a wide interval, because too few lines were
-    /// watched.
+    /// Whether watched lines are so few that they leave a wide interval for the slowdown of a program that used so much
+    /// CPU time.
     pub(crate) fn is_uncertain(&self, cpu_ns: f64) -> bool {
         self.most_ns - self.least_ns > UNCERTAIN * (cpu_ns + self.least_ns)
     }
@@ -517,6 +517,18 @@ mod tests {
 
     const ONE: u64 = 0x1000;
     const OTHER: u64 = 0x2000;
+
+    /// The interval is from 1.1 to 1.15, then to 1.25. Without a delay there is none.
+    #[test]
+    fn a_slowdown_is_uncertain_if_its_interval_is_wide() {
+        let mut fabric = Two;
+        let mut prices = Prices::new(&mut fabric, facts());
+        assert!(!prices.is_uncertain(1e9));
+        (prices.least_ns, prices.most_ns) = (0.1e9, 0.15e9);
+        assert!(!prices.is_uncertain(1e9));
+        prices.most_ns = 0.25e9;
+        assert!(prices.is_uncertain(1e9));
+    }
 
     struct Followed<'a> {
         prices: Prices<'a>,

@@ -1,6 +1,6 @@
 //! The stream prefetcher of a core. After accesses to two neighbouring lines, up or down, it requests the
-//! lines that follow before the program does: [`PAIR`] of them, and from the third line in a row on as many as its
-//! depth.
+//! lines that follow before the program does. Those are [`PAIR`] at most, and as many as its depth from the third line in
+//! a row on.
 //!
 //! The prefetcher tracks several streams at once, each within a page of 4 KiB, because the physical
 //! address of the next page is unknown to it. It has no notion of time: the core requests lines as long as
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 /// Number of streams tracked at once (*assumed*: one forward or backward stream in each of 32 pages, as the
 /// L2 streamer of Intel's Optimization Reference Manual).
 const STREAMS: usize = 32;
-/// Most lines requested behind two in a row. A core of an AMD EPYC (family 25, model 17) was *measured* to have 4 to 7
-/// there (docs/notebook/validation.md).
+/// Most lines requested behind two in a row. A core of an AMD EPYC (family 25, model 17) was *measured* to have 4 to 7.
+/// Why it is 7 of these is in docs/notebook/validation.md.
 const PAIR: u32 = 7;
 /// Number of lines in a page.
 const PAGE: u64 = 64;
