@@ -21,8 +21,8 @@ const MOST_WAITING: usize = 128;
 /// Reciprocal of the least share of time that a program is assumed to run, even if it
 /// is nearly always held.
 const MOST_HELD: f64 = 1000.0;
-/// Width of a slowdown's interval, as a part of its lower end, from which on there are more of the first windows
-/// (*assumed*).
+/// Width of a slowdown's interval, as a part of its lower end, from which on the first windows are more
+/// in number (*assumed*).
 const UNCERTAIN: f64 = 0.1;
 
 /// CPU time in nanoseconds, by the method that determined its number of instructions.
@@ -126,8 +126,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Whether watched lines are so few that they leave a wide interval for the slowdown of a program that used so much
-    /// CPU time.
+    /// Whether watched lines are so few that they leave a wide interval for the slowdown of a program that
+    /// used `cpu_ns` of CPU time.
     pub(crate) fn is_uncertain(&self, cpu_ns: f64) -> bool {
         self.most_ns - self.least_ns > UNCERTAIN * (cpu_ns + self.least_ns)
     }
