@@ -214,11 +214,12 @@ figures: need-rust .venv/.installed ## Simulate and draw the figures that are co
 	.venv/bin/cxlab reproduce --docs
 
 # Rust tests write what comes from catalogs and tables, the Python package what comes from the schema.
-GENERATING := -p cxlab-fabric -p cxlab-os -p cxlab-protocol -p cxlab-tests \
-	--test docs --test io_docs --test coverage --test coherence --test laws_enumeration
+GENERATING := -p cxlab-fabric -p cxlab-os -p cxlab-protocol \
+	--test docs --test io_docs --test coverage --test coherence
 .PHONY: docs
 docs: python ## Write the generated parts of docs/
 	CXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --quiet $(GENERATING)
+	CXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --quiet -p cxlab-tests --test laws enumeration::the_document
 	.venv/bin/cxlab reproduce --docs
 
 .venv/.installed: python/requirements-test.txt pyproject.toml

@@ -404,8 +404,8 @@ pub fn link(draw: &mut Draw, table: &str, rules: LinkRules) {
 
 /// A swarm of random systems.
 pub struct Swarm<'a> {
-    /// File of its tests, for the command that replays a failure.
-    pub file: &'a str,
+    /// Module of its tests, for the command that replays a failure.
+    pub module: &'a str,
     /// Draws the scenario of a seed.
     pub scenario: fn(u64) -> String,
 }
@@ -449,9 +449,9 @@ impl Swarm<'_> {
                 .collect();
             panic!(
                 "system {seed} fails: {message}\n\nReplay it with\n    CXLAB_SWARM_SEED={seed} \
-                 cargo test -p cxlab-tests --test {} -- --include-ignored --exact {test}\n\n{}\n\
+                 cargo test -p cxlab-tests --test swarms -- --include-ignored --exact {}::{test}\n\n{}\n\
                  All that fail ({}):\n{}",
-                self.file,
+                self.module,
                 (self.scenario)(*seed),
                 failed.len(),
                 all.join("\n")

@@ -25,7 +25,7 @@ const OF_FLIGHT: f64 = 20.0;
 /// The second run measures so many times as many, behind a warm-up that is longer by as much.
 const LONGER: u64 = 2;
 /// A class has to hold so many times the distance that was found, and so many times its uncertainty: one draw of
-/// either can be smaller than the next. *Assumed*; `tests/tests/analytic_classes.rs` holds it.
+/// either can be smaller than the next. *Assumed*; `tests/tests/swarms/analytic_classes.rs` holds it.
 const MARGIN: f64 = 3.0;
 /// The interval of a number whose run is too short for one. *Assumed*.
 const UNKNOWN: f64 = 0.05;

@@ -22,7 +22,7 @@ BANDWIDTH = Tolerance(
     relative=True,
 )
 LATENCY = Tolerance(0.12, 'the paper\'s own error: "an error margin up to only 12%"', relative=True)
-#: Tolerance of a closed form: that of the tests of laws (tests/tests/laws_*.rs).
+#: Tolerance of a closed form: that of the tests of laws (tests/tests/laws).
 LAW = Tolerance(0.005, "our interval: windows end with requests in flight, 0.5 %", relative=True)
 DUPLEX_LAW = Tolerance(
     0.01, "our interval: windows end with requests in flight, 1 %", relative=True

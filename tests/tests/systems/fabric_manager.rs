@@ -248,7 +248,7 @@ fn a_command_to_a_device_that_is_gone_is_not_answered() {
     assert_eq!(answers.collect::<Vec<_>>(), ["success", "none, d is gone"]);
 }
 
-/// The scenario of `laws_qos.rs`.
+/// The scenario of `laws::qos`.
 const SHARED: &str = r#"
 name = "shared"
 [measure]

@@ -34,7 +34,7 @@ const HEAP: u64 = VIRTUAL.local;
 const CXL: u64 = VIRTUAL.cxl;
 
 const SWARM: Swarm<'_> = Swarm {
-    file: "cohet_swarm",
+    module: "cohet",
     scenario: |seed| draw(seed).text,
 };
 

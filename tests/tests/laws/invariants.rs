@@ -94,7 +94,7 @@ fn peak_bytes() -> u64 {
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_does_not_grow_with_the_number_of_requests() {
-    const NAME: &str = "memory_does_not_grow_with_the_number_of_requests";
+    const NAME: &str = "invariants::memory_does_not_grow_with_the_number_of_requests";
     if let Ok(requests) = std::env::var("CXLAB_MEMORY_REQUESTS") {
         let requests = format!("measure.requests={requests}");
         let set = ["hosts[0].workload.read_ratio=0.7", &requests];

@@ -2,7 +2,7 @@
 //!
 //! A fleet takes the latency of pool memory from the analytic form. Here a pod of the shipped
 //! scenario runs event by event at the same load. `docs/explain/fleet.md` has the table that
-//! `cargo test -p cxlab-tests --test fleet -- --nocapture --test-threads=1` prints.
+//! `cargo test -p cxlab-tests --test systems fleet:: -- --nocapture --test-threads=1` prints.
 
 use cxlab_fleet::{PodFabric, Watch};
 use cxlab_system::analytic::PodModel;

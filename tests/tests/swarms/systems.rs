@@ -488,7 +488,7 @@ fn check(seed: u64, text: &str) {
 }
 
 const SWARM: Swarm<'_> = Swarm {
-    file: "swarm",
+    module: "systems",
     scenario,
 };
 

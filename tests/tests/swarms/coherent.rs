@@ -15,7 +15,7 @@ use oracle::{Totals, Watched};
 use scenario::scenario;
 
 const SWARM: Swarm<'_> = Swarm {
-    file: "coherent_swarm",
+    module: "coherent",
     scenario,
 };
 

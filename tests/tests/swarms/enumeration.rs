@@ -131,7 +131,7 @@ fn check(text: &str) -> bool {
 
 fn swarm(test: &str, seeds: std::ops::Range<u64>) {
     let swarm = Swarm {
-        file: "enumeration_swarm",
+        module: "enumeration",
         scenario,
     };
     let (mut all, mut run, mut texts) = (0, 0, String::new());

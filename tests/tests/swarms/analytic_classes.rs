@@ -94,7 +94,7 @@ fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> Option<Analy
     let mut table = Printed(Table::default());
     let (mut numbers, mut bounded, mut unsteady, mut refused) = (0, 0, 0, 0);
     let swarm = Swarm {
-        file: "analytic_classes",
+        module: "analytic_classes",
         scenario: systems::scenario,
     };
     let whole = swarm.run(test, seeds, |seed, text| {

@@ -1,0 +1,4 @@
+//! The documents agree with the command and with the crates.
+
+mod commands;
+mod imports;

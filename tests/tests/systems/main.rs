@@ -1,0 +1,15 @@
+//! What several crates do together: equal reports on any threads and ranks, checkpoints, intervals, and memory
+//! that hosts share.
+
+mod checkpoints;
+mod determinism;
+mod dynamic_capacity;
+mod error_bars;
+mod fabric_manager;
+mod fleet;
+mod peer_to_peer;
+mod pooling;
+mod processes;
+mod ranks;
+mod sampling;
+mod shared_regions;
