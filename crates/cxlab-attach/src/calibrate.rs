@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::maps;
 use crate::model::Overlap;
 use crate::placement::PAGE;
-use crate::sys::{self, Block};
+use crate::sys::{self, Block, Breakpoint};
 
 /// Bytes of memory over which the latency is measured.
 const BYTES: usize = 128 << 20;
@@ -119,6 +119,39 @@ pub fn mark() -> Option<f64> {
         rounds.push((time_pages(words) - known).max(0.0));
     }
     Some(median(rounds))
+}
+
+/// Memory of which pages are touched for the first time, and number of such rounds.
+const FAULTED_BYTES: usize = 4 << 20;
+const FAULTED_ROUNDS: usize = 9;
+
+/// Time by which a fault of a page of 4 KiB takes longer while a breakpoint waits for another touch, in nanoseconds:
+/// processors have no fast string operations meanwhile, by which the kernel clears the page. It is 0 if the kernel
+/// refuses breakpoints. `None` if there is no free memory for it.
+pub fn watched_fault() -> Option<f64> {
+    let word = 0u64;
+    let mut rounds = Vec::new();
+    for _ in 0..FAULTED_ROUNDS {
+        let known = time_faults()?;
+        let Ok(breakpoint) = Breakpoint::set(0, (&raw const word) as u64) else {
+            return Some(0.0);
+        };
+        rounds.push((time_faults()? - known).max(0.0));
+        drop(breakpoint);
+    }
+    Some(median(rounds))
+}
+
+/// Time of the first touch of a page, in nanoseconds. `None` if there is no free memory.
+fn time_faults() -> Option<f64> {
+    let mut block = Block::new(FAULTED_BYTES, false)?;
+    let words = block.words();
+    let began = Instant::now();
+    for page in words.chunks_exact_mut(PAGE_WORDS) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&words);
+    Some(began.elapsed().as_secs_f64() * 1e9 / (words.len() / PAGE_WORDS) as f64)
 }
 
 /// Time of a page, each touched once, in nanoseconds.

@@ -191,6 +191,7 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
         small,
         large,
         mark_ns,
+        watched_fault_ns,
     } = measured;
     notes.push(kept);
     notes.push(format!(
@@ -232,6 +233,7 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
         small,
         large,
         mark_ns,
+        watched_fault_ns,
         memory_ns: latency.large_ns,
         local_ns: options.local_ns.unwrap_or(latency.large_ns),
         llc_bytes,

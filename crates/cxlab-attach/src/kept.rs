@@ -20,7 +20,7 @@ use crate::profile::cost::Sampled;
 use crate::sys;
 
 /// Number of the format, and of the way to measure. A change of either needs another number.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Most bytes of a file. One has about 2 KiB.
 const MOST_BYTES: u64 = 64 << 10;
 
@@ -35,6 +35,8 @@ pub(crate) struct Measured {
     pub(crate) large: Curve,
     /// Time by which a touch that marks a page of 4 KiB takes longer, in nanoseconds.
     pub(crate) mark_ns: f64,
+    /// Time by which a page fault takes longer in a thread with a breakpoint on data, in nanoseconds.
+    pub(crate) watched_fault_ns: f64,
 }
 
 impl Measured {
@@ -47,6 +49,7 @@ impl Measured {
             small: Curve::measure(false)?,
             large: Curve::measure(true)?,
             mark_ns: calibrate::mark()?,
+            watched_fault_ns: calibrate::watched_fault()?,
         })
     }
 
@@ -74,7 +77,9 @@ impl Measured {
             && (misses..=1e5).contains(&stream)
             && curve(&self.small)
             && curve(&self.large)
-            && (0.0..=1e5).contains(&self.mark_ns)
+            && [self.mark_ns, self.watched_fault_ns]
+                .iter()
+                .all(|ns| (0.0..=1e5).contains(ns))
     }
 }
 
@@ -299,6 +304,7 @@ mod tests {
             small: curve.clone(),
             large: curve,
             mark_ns: 470.5,
+            watched_fault_ns: 1300.0,
         }
     }
 
@@ -381,7 +387,7 @@ mod tests {
             ("field", signed(&line.replacen('{', "{\"more\":1,", 1))),
             (
                 "format",
-                signed(&line.replace("\"format\":2", "\"format\":1")),
+                signed(&line.replace("\"format\":3", "\"format\":1")),
             ),
             ("long", format!("{good}{}", "\n".repeat(1 << 17))),
         ];

@@ -157,13 +157,24 @@ pub fn cpu_ns(tid: Tid) -> io::Result<u64> {
 /// second on x86-64 (`sysconf(_SC_CLK_TCK)`).
 const TICK_NS: u64 = 10_000_000;
 
-/// CPU time of a thread in user space, in nanoseconds, rounded to whole ticks. At each
-/// tick the kernel samples whether the thread runs in user space, and divides the exact
-/// CPU time in proportion.
-pub fn user_ns(tid: Tid) -> io::Result<u64> {
+/// What a thread has used so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// CPU time in user space, in nanoseconds, rounded to whole ticks. At each tick the kernel samples
+    /// whether the thread runs in user space, and divides the exact CPU time in proportion.
+    pub user_ns: u64,
+    /// Page faults that needed no reading from storage.
+    pub faults: u64,
+}
+
+/// Reads the [`Usage`] of a thread.
+pub fn usage(tid: Tid) -> io::Result<Usage> {
     let path = format!("/proc/{tid}/task/{tid}/stat");
     let stat = parse_stat(&read(&path)?).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(stat.user * TICK_NS)
+    Ok(Usage {
+        user_ns: stat.user * TICK_NS,
+        faults: stat.faults,
+    })
 }
 
 /// What `/proc/PID/stat` says of a process or thread.
@@ -174,6 +185,8 @@ pub struct Stat {
     pub began: u64,
     /// CPU time in user space, in clock ticks.
     pub user: u64,
+    /// Page faults that needed no reading from storage.
+    pub faults: u64,
     /// The parent process.
     pub parent: Tid,
     /// Scheduling state: R, S, D, T, t, Z or X.
@@ -198,6 +211,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         state: fields.first()?.chars().next()?,
         user: number(11)?,
+        faults: number(7)?,
         parent: fields.get(1)?.parse().ok()?,
         began: number(19)?,
         processor: number(36)? as usize,
@@ -295,13 +309,14 @@ garbage
 
     #[test]
     fn a_name_cannot_hide_the_fields_behind_it() {
-        let text = "7 (a) b) R) R 1 7 7 0 -1 0 0 0 0 0 31 5 0 0 20 0 1 0 4711 0 0 0 0 0 0 0 0 0 0 0 0 \
+        let text = "7 (a) b) R) R 1 7 7 0 -1 0 9 0 0 0 31 5 0 0 20 0 1 0 4711 0 0 0 0 0 0 0 0 0 0 0 0 \
                     0 0 0 17 3 0 0";
         assert_eq!(
             parse_stat(text),
             Some(Stat {
                 began: 4711,
                 user: 31,
+                faults: 9,
                 parent: 1,
                 state: 'R',
                 processor: 3

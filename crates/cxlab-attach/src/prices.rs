@@ -482,6 +482,7 @@ mod tests {
             small: curve.clone(),
             large: curve,
             mark_ns: 0.0,
+            watched_fault_ns: 0.0,
             memory_ns: 90.0,
             local_ns: 90.0,
             llc_bytes: 1,

@@ -59,6 +59,8 @@ pub(crate) struct Facts {
     pub(crate) large: Curve,
     /// Time by which a touch that marks a page takes longer.
     pub(crate) mark_ns: f64,
+    /// Time by which a page fault takes longer in a thread that watches lines.
+    pub(crate) watched_fault_ns: f64,
     /// Latency of this machine's memory, and the latency relative to which a pool adds latency.
     pub(crate) memory_ns: f64,
     pub(crate) local_ns: f64,
@@ -419,6 +421,9 @@ impl Process {
         trace: &WindowTrace,
         most: usize,
     ) {
+        if !thread.may_watch() {
+            return;
+        }
         let window = self.estimator.windows() + 1;
         let cached = self.locality.cached(window, trace);
         let mut left = trace.left();
@@ -437,7 +442,10 @@ impl Process {
             return;
         }
         let horizon = self.locality.horizon(&self.rates, self.running);
-        let longest = horizon.map_or(f64::INFINITY, |horizon| WATCHED_HORIZONS * horizon);
+        let longest = match thread.may_watch() {
+            true => horizon.map_or(f64::INFINITY, |horizon| WATCHED_HORIZONS * horizon),
+            false => 0.0,
+        };
         if thread.tell(&mut self.locality.times, longest) {
             self.estimates.clear();
         }

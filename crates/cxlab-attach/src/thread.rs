@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::estimate::PhaseId;
 use crate::ledger::Ledger;
-use crate::maps;
+use crate::maps::{self, Usage};
 use crate::progress::Place;
 use crate::recording::StackId;
 use crate::reuse_time::{ReuseTimes, WatchId};
@@ -18,6 +18,10 @@ const LEAST_HOLD_NS: u64 = 5_000_000;
 const LEAST_RUN_NS: u64 = 20_000_000;
 /// CPU time after a hold in which a thread is known to run more slowly.
 const BEHIND_NS: u64 = 12_000_000;
+/// CPU time of which page faults are counted at least, to know how often they are (*assumed*).
+const LEAST_KNOWN_NS: u64 = 1_000_000;
+/// Part of its CPU time by which watching lines may slow a thread down (*assumed*).
+const WATCH_COST: f64 = 0.02;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum State {
@@ -43,9 +47,9 @@ pub(crate) enum State {
 pub(crate) struct Thread {
     pub(crate) pid: Tid,
     pub(crate) state: State,
-    /// CPU time that is accounted for, and the part of it in user space.
+    /// CPU time that is accounted for, and what the kernel says of it.
     pub(crate) cpu_ns: u64,
-    pub(crate) user_ns: u64,
+    pub(crate) usage: Usage,
     /// CPU time since the last sample.
     pub(crate) stretch: Spent,
     /// Samples whose preceding interval has no price yet, in order.
@@ -69,6 +73,10 @@ pub(crate) struct Thread {
     pub(crate) ledger: Ledger,
     /// Lines that windows touched, until they are touched again or have left the cache.
     pub(crate) watched: Vec<Watch>,
+    /// Time by which page faults took longer while it watched lines, and part of its CPU time by which all of its
+    /// last page faults would have.
+    watch_cost_ns: f64,
+    watch_part: f64,
 }
 
 /// A line that a thread watches.
@@ -193,7 +201,7 @@ impl Thread {
             pid,
             state: State::Running,
             cpu_ns: maps::cpu_ns(tid).unwrap_or(0),
-            user_ns: maps::user_ns(tid).unwrap_or(0),
+            usage: maps::usage(tid).unwrap_or_default(),
             stretch: Spent::default(),
             open: Vec::new(),
             priced: None,
@@ -206,7 +214,31 @@ impl Thread {
             slower_ns: 0.0,
             ledger: Ledger::default(),
             watched: Vec::new(),
+            watch_cost_ns: 0.0,
+            watch_part: 0.0,
         }
+    }
+
+    /// Reads what it has used in the last `ran_ns` of CPU time. Returns the part of that in user space. While it
+    /// watches lines, a page fault takes `watched_fault_ns` longer.
+    pub(crate) fn used(&mut self, tid: Tid, ran_ns: u64, watched_fault_ns: f64) -> u64 {
+        let then = self.usage;
+        self.usage = maps::usage(tid).unwrap_or(then);
+        let faults = self.usage.faults.saturating_sub(then.faults);
+        let longer_ns = faults as f64 * watched_fault_ns;
+        if !self.watched.is_empty() {
+            self.watch_cost_ns += longer_ns;
+        }
+        if ran_ns >= LEAST_KNOWN_NS {
+            self.watch_part = longer_ns / ran_ns as f64;
+        }
+        self.usage.user_ns.saturating_sub(then.user_ns)
+    }
+
+    /// Whether it may watch lines: that takes little of its time now, or has taken little so far.
+    pub(crate) fn may_watch(&self) -> bool {
+        let so_far = self.watch_cost_ns / self.cpu_ns.max(1) as f64;
+        so_far.min(self.watch_part) <= WATCH_COST
     }
 
     /// Tells what is known of the watched lines. Ends the watch of those that were touched again, or not
@@ -257,5 +289,23 @@ impl Thread {
 
     pub(crate) fn must_be_held(&self) -> bool {
         self.ledger.debt_ns() >= LEAST_HOLD_NS && self.unheld_ns >= LEAST_RUN_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys;
+
+    #[test]
+    fn a_thread_with_many_page_faults_watches_lines_for_a_part_of_its_time() {
+        let mut thread = Thread::new(sys::own(), sys::own());
+        thread.cpu_ns = 100_000_000;
+        let mut may = |cost_ns, part| {
+            (thread.watch_cost_ns, thread.watch_part) = (cost_ns, part);
+            thread.may_watch()
+        };
+        assert!(may(2e6, 0.5) && may(50e6, 0.02));
+        assert!(!may(2.1e6, 0.5) && !may(50e6, 0.021));
     }
 }

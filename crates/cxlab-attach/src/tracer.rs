@@ -537,8 +537,7 @@ impl<'a> Tracer<'a> {
             Opened::Lines(lines) => lines.read(tid),
             Opened::Nothing | Opened::Addresses(_) => 0.0,
         };
-        let user = maps::user_ns(tid).map_or(0, |now| now.saturating_sub(thread.user_ns));
-        thread.user_ns += user;
+        let user = thread.used(tid, ran, self.prices.facts.watched_fault_ns);
         thread.stretch.add(Spent {
             cpu_ns: ran as f64,
             user_ns: user as f64,

@@ -19,8 +19,10 @@ use crate::sys::{self, Registers, Resume, Status, Tid};
 const INSTRUCTIONS: u64 = 4096;
 /// Longest duration of a window, but for loops that have not come round.
 const TIME: Duration = Duration::from_millis(4);
-/// Longest duration of all windows (*assumed*: some 500 instructions where each takes 25 us).
+/// Longest duration of all windows (*assumed*: some 500 instructions where each takes 25 us), and the reciprocal
+/// of the part of the program's time so far that one may take beyond [`TIME`].
 const ROUND_TIME: Duration = Duration::from_millis(12);
+const ROUND_PART: u32 = 16;
 /// Longest duration of the instructions at the start of a window that only show
 /// what was touched before.
 const BEFORE_TIME: Duration = Duration::from_millis(1);
@@ -112,8 +114,14 @@ pub(crate) fn is_inside(registers: &Registers) -> bool {
     registers.orig_rax as i64 >= 0
 }
 
-/// Single-steps a stopped thread through a window.
-pub(crate) fn run(tid: Tid) -> Seen {
+/// Longest duration of a window of a program that was followed for `followed`: short programs have no time for
+/// long loops.
+fn longest(followed: Duration) -> Duration {
+    (followed / ROUND_PART).clamp(TIME, ROUND_TIME)
+}
+
+/// Single-steps a stopped thread through a window, in a program that was followed for `followed`.
+pub(crate) fn run(tid: Tid, followed: Duration) -> Seen {
     let mut seen = Seen {
         steps: Vec::new(),
         places: Vec::new(),
@@ -123,6 +131,7 @@ pub(crate) fn run(tid: Tid) -> Seen {
     let mut analyst = Analyst::new();
     let (mut code, mut step) = (Code::default(), Step::default());
     let began = Instant::now();
+    let longest = longest(followed);
     // The first step would continue the system call, for as long as that call takes.
     if sys::registers(tid).is_ok_and(|registers| is_inside(&registers)) {
         return seen;
@@ -136,7 +145,7 @@ pub(crate) fn run(tid: Tid) -> Seen {
             if passed > BEFORE_TIME {
                 seen.before = seen.before.min(seen.steps.len());
             }
-            if passed > ROUND_TIME || passed > TIME && seen.is_round() {
+            if passed > longest || passed > TIME && seen.is_round() {
                 break;
             }
         }
@@ -198,6 +207,12 @@ mod tests {
             before,
             after: After::Stopped,
         }
+    }
+
+    #[test]
+    fn short_programs_have_short_windows() {
+        let longest = |followed| longest(Duration::from_millis(followed)).as_millis();
+        assert_eq!([0, 50, 96, 400].map(longest), [4, 4, 6, 12]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ fn facts(own: bool) -> Facts {
         small: curve.clone(),
         large: curve,
         mark_ns: 0.0,
+        watched_fault_ns: 0.0,
         memory_ns: MISS_NS,
         local_ns: MISS_NS,
         llc_bytes: 8 << 20,

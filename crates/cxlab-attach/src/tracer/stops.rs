@@ -124,7 +124,7 @@ impl Tracer<'_> {
             places,
             before,
             after,
-        } = window::run(tid);
+        } = window::run(tid, self.began.elapsed());
         let before = before.min(steps.len());
         self.sum.windows += 1;
         self.sum.window_instructions += (steps.len() - before) as u64;
@@ -136,7 +136,7 @@ impl Tracer<'_> {
             let now = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
             thread.stepped(now.saturating_sub(thread.cpu_ns));
             thread.cpu_ns = now;
-            thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
+            thread.used(tid, 0, self.prices.facts.watched_fault_ns);
         }
         let recorded = self.prices.recorder.is_some().then(|| steps.clone());
         let trace = WindowTrace::new(steps, before, &mut find);
