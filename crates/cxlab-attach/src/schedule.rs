@@ -1,8 +1,7 @@
 //! Scheduling of windows. A window stops the program, so windows may take only a part of its time.
 
-/// Reciprocals of the share of real time that windows may take: for the first windows while it is uncertain how
-/// many lines miss, for the first windows otherwise, then while a thread executes code without a window, and
-/// otherwise.
+/// Reciprocals of the share of real time that windows may take: for the first windows, with and without
+/// uncertainty about how many lines miss, then while a thread executes code without a window, and otherwise.
 const UNCERTAIN_COST: u32 = 8;
 const FIRST_COST: u32 = 10;
 const WINDOW_COST: u32 = 20;

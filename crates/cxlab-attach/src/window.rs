@@ -114,8 +114,8 @@ pub(crate) fn is_inside(registers: &Registers) -> bool {
     registers.orig_rax as i64 >= 0
 }
 
-/// Longest duration of a window of a program that was followed for `followed`: short programs have no time for
-/// long loops.
+/// Longest duration of a window of a program that was followed for `followed`: a short one has no time for
+/// loops that take long.
 fn longest(followed: Duration) -> Duration {
     (followed / ROUND_PART).clamp(TIME, ROUND_TIME)
 }

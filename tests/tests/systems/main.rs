@@ -1,5 +1,4 @@
-//! What several crates do together: equal reports on any threads and ranks, checkpoints, intervals, and memory
-//! that hosts share.
+//! What several crates do together: equal reports on any threads and ranks, checkpoints, intervals, shared memory.
 
 mod checkpoints;
 mod determinism;
