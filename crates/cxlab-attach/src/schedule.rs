@@ -1,9 +1,8 @@
 //! Scheduling of windows. A window stops the program, so windows may take only a part of its time.
 
-/// Reciprocals of the share of real time that windows may take: for the first windows, with and without
-/// uncertainty about how many lines miss, then while a thread executes code without a window, and otherwise.
-const UNCERTAIN_COST: u32 = 8;
-const FIRST_COST: u32 = 10;
+/// Reciprocals of the share of real time that windows may take: for the first windows, then while a
+/// thread executes code without a window, and otherwise.
+const FIRST_COST: u32 = 8;
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
 /// Number of the first windows, and how many of those are taken only in code without a window. There are
@@ -16,13 +15,13 @@ const FIRST_ELSEWHERE: u64 = 4;
 /// `windows` windows. With `elsewhere`, the thread executes code in which no window has been, or too
 /// few; `uncertain` says that touched pages mislead, or that the interval of the slowdown is wide.
 pub fn cost(windows: u64, elsewhere: bool, uncertain: bool) -> u32 {
-    let (first, first_cost) = match (uncertain, elsewhere) {
-        (true, _) => (UNCERTAIN_WINDOWS, UNCERTAIN_COST),
-        (false, true) => (FIRST_WINDOWS, FIRST_COST),
-        (false, false) => (FIRST_WINDOWS - FIRST_ELSEWHERE, FIRST_COST),
+    let first = match (uncertain, elsewhere) {
+        (true, _) => UNCERTAIN_WINDOWS,
+        (false, true) => FIRST_WINDOWS,
+        (false, false) => FIRST_WINDOWS - FIRST_ELSEWHERE,
     };
     match (windows < first, elsewhere) {
-        (true, _) => first_cost,
+        (true, _) => FIRST_COST,
         (false, true) => WINDOW_COST,
         (false, false) => KNOWN_COST,
     }
@@ -36,8 +35,8 @@ mod tests {
     fn the_first_windows_are_more_and_some_are_kept_for_other_code() {
         let numbers = [0, 3, 4, 7, 8, 100];
         let costs = |elsewhere| numbers.map(|windows| cost(windows, elsewhere, false));
-        assert_eq!(costs(true), [10, 10, 10, 10, 20, 20]);
-        assert_eq!(costs(false), [10, 10, 40, 40, 40, 40]);
+        assert_eq!(costs(true), [8, 8, 8, 8, 20, 20]);
+        assert_eq!(costs(false), [8, 8, 40, 40, 40, 40]);
         assert_eq!((cost(31, true, true), cost(32, true, true)), (8, 20));
     }
 }
