@@ -575,6 +575,8 @@ struct Kind {
     times: f64,
     /// Whether the second array alone is in CXL memory.
     half: bool,
+    /// Further options of the command.
+    options: &'static [&'static str],
 }
 
 const fn kind(name: &'static str, words: &'static str) -> Kind {
@@ -584,6 +586,7 @@ const fn kind(name: &'static str, words: &'static str) -> Kind {
         alone: None,
         times: 1.0,
         half: false,
+        options: &[],
     }
 }
 
@@ -594,10 +597,14 @@ fn programs(bench: &Bench) {
     let kinds = [
         kind("a line of each of 16,384 pages", "scattered 64 10000000"),
         kind("the same in a fixed order", "sparse 64 10000000"),
-        kind(
-            "lines of the same sets of a cache",
-            "conflicts 512 256 10000000",
-        ),
+        Kind {
+            // A cache whose sets are known, which that of this machine is not.
+            options: &["--llc", "8MiB"],
+            ..kind(
+                "lines of the same sets of a cache",
+                "conflicts 512 256 10000000",
+            )
+        },
         kind("random reads in large pages", "huge 64 15000000"),
         kind("phases: walk, computing, stream", "phases 64 20 300000"),
         kind("binary searches in 64 MiB", "search 64 1200000"),
@@ -649,16 +656,16 @@ fn programs(bench: &Bench) {
         };
         let alone = kind.alone.unwrap_or(kind.words);
         let placement = place(alone);
-        // Engine and runs have the same cache, whatever that of this machine is.
-        let behind = ["--llc", "8MiB", "--set", topology, "--placement"];
-        let options = [&behind[..], &[&placement]].concat();
+        let fabric = ["--set", topology, "--placement", &placement];
+        let options = [&fabric, kind.options].concat();
         bench.attach(&[&options[..], &["--verify"]].concat(), &bench.load(alone));
         let report = bench.report();
         let of = |what: &str| number(&report, &format!("/verified/engine/{what}"));
         let (delay, slowdown) = (kind.times * of("delay_ns"), of("slowdown"));
         let engine_lines = kind.times * (of("misses") + of("prefetches"));
         let placement = place(kind.words);
-        let options = [&behind[..], &[&placement]].concat();
+        let fabric = ["--set", topology, "--placement", &placement];
+        let options = [&fabric, kind.options].concat();
         let runs: Vec<[f64; 3]> = (0..RUNS)
             .map(|_| {
                 bench.attach(&options, &command);
