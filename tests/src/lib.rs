@@ -28,6 +28,26 @@ pub const FAST: [&str; 5] = [
     "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 8192 }",
 ];
 
+/// Hosts at a device of 8 GB/s, each of which could use all of its bandwidth.
+pub const THROTTLED: &str = r#"
+name = "shared"
+[measure]
+warmup_time = "300 us"
+duration = "400 us"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "h"
+count = 3
+issue = { outstanding = 128, throttle = {} }
+workload = { kind = "uniform" }
+[[devices]]
+name = "pool"
+memory = { kind = "fixed", bandwidth = "8 GB/s" }
+[devices.qos]
+bandwidth = "8 GB/s"
+"#;
+
 /// Root folder of the repository.
 pub fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -145,6 +165,30 @@ pub fn watched_run(plan: &Plan, threads: usize, monitor: &Monitor) -> Result<Rep
         rows: None,
     };
     run(plan, options)
+}
+
+/// The part of a report that workloads measured, without enumeration and without what may differ between
+/// identical runs.
+pub fn measured_by_workloads(report: Report) -> Report {
+    let mut report = checkpoint::timeless(report);
+    for host in &mut report.hosts {
+        host.enumeration = None;
+    }
+    report.digest.clear();
+    report.run.clear();
+    report.plan_hash.clear();
+    (report.enumeration_ns, report.warmup_ns, report.sim_time_ns) = (None, 0.0, 0.0);
+    report.events = 0;
+    report
+}
+
+/// Index of a stage in a row.
+///
+/// # Panics
+/// If there is no stage of that name.
+pub fn stage(name: &str) -> usize {
+    let place = cxlab_host::STAGE_NAMES.iter().position(|one| *one == name);
+    place.unwrap_or_else(|| panic!("{name} is not a stage"))
 }
 
 /// Runs a scenario with changes on one thread.

@@ -97,9 +97,11 @@ fn time_stream(words: &[u64], most: usize) -> f64 {
     median(rounds)
 }
 
-/// Memory in which marks of pages are cleared, and number of such rounds.
+/// Memory in which marks of pages are cleared, memory of which pages are touched for the first time, and number
+/// of rounds of either.
 const MARKED_BYTES: usize = 16 << 20;
-const MARKED_ROUNDS: usize = 9;
+const FAULTED_BYTES: usize = 4 << 20;
+const PAGE_ROUNDS: usize = 9;
 /// Words of a page.
 const PAGE_WORDS: usize = PAGE as usize / 8;
 
@@ -111,7 +113,7 @@ pub fn mark() -> Option<f64> {
     let words = block.words();
     words.fill(1);
     let mut rounds = Vec::new();
-    for _ in 0..MARKED_ROUNDS {
+    for _ in 0..PAGE_ROUNDS {
         let known = time_pages(words);
         if maps::clear_referenced(sys::own()).is_err() {
             return Some(0.0);
@@ -121,17 +123,13 @@ pub fn mark() -> Option<f64> {
     Some(median(rounds))
 }
 
-/// Memory of which pages are touched for the first time, and number of such rounds.
-const FAULTED_BYTES: usize = 4 << 20;
-const FAULTED_ROUNDS: usize = 9;
-
 /// Time by which a fault of a page of 4 KiB takes longer while a breakpoint waits for another touch, in nanoseconds:
 /// processors have no fast string operations meanwhile, by which the kernel clears the page. It is 0 if the kernel
 /// refuses breakpoints. `None` if there is no free memory for it.
 pub fn watched_fault() -> Option<f64> {
     let word = 0u64;
     let mut rounds = Vec::new();
-    for _ in 0..FAULTED_ROUNDS {
+    for _ in 0..PAGE_ROUNDS {
         let known = time_faults()?;
         let Ok(breakpoint) = Breakpoint::set(0, (&raw const word) as u64) else {
             return Some(0.0);

@@ -7,7 +7,7 @@ use cxlab_host::{Failure, RequestRow};
 use cxlab_system::report::Report;
 use cxlab_tests::oracle::{Holdings, device_of, region_of, spans};
 use cxlab_tests::swarm::{Draw, topology};
-use cxlab_tests::{gone, link, plan, rows};
+use cxlab_tests::{gone, link, plan, rows, stage};
 use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
@@ -416,12 +416,4 @@ fn many_processors_in_any_failure() {
     for seed in 1_000_000..1_000_500 {
         check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
-}
-
-/// Index of a stage in a row.
-fn stage(name: &str) -> usize {
-    cxlab_host::STAGE_NAMES
-        .iter()
-        .position(|one| *one == name)
-        .expect("a stage")
 }

@@ -16,7 +16,7 @@ use cxlab_protocol::io::tree::{Below, RootComplex};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
 use cxlab_system::report::{EnumerationReport, Report};
-use cxlab_tests::{plan, root, shipped, try_run};
+use cxlab_tests::{measured_by_workloads, plan, root, shipped, try_run};
 use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
 use serde_json::Value;
 
@@ -208,19 +208,9 @@ fn the_time_is_the_sum_over_all_accesses_of_the_constants_on_their_way() {
     }
 }
 
-/// The part of a report that the workload measured, without enumeration.
+/// What the workload of a run measured, without enumeration.
 fn measured(plan: &Plan) -> Report {
-    let mut report = run(plan);
-    for host in &mut report.hosts {
-        host.enumeration = None;
-    }
-    report.digest.clear();
-    report.run.clear();
-    report.plan_hash.clear();
-    (report.enumeration_ns, report.warmup_ns, report.sim_time_ns) = (None, 0.0, 0.0);
-    (report.wall_seconds, report.events, report.events_per_second) = (0.0, 0, 0.0);
-    report.requests.per_wall_second = 0.0;
-    report
+    measured_by_workloads(run(plan))
 }
 
 /// Asserts that two measurements are equal.

@@ -2,27 +2,7 @@
 //! the cost if no host throttles.
 
 use cxlab_system::report::Report;
-use cxlab_tests::{checkpoint, plan, shipped, try_run};
-
-/// Hosts at a device of 8 GB/s, each of which could use all of its bandwidth.
-const SHARED: &str = r#"
-name = "shared"
-[measure]
-warmup_time = "300 us"
-duration = "400 us"
-[fabric]
-topology = { kind = "chain", switches = 1 }
-[[hosts]]
-name = "h"
-count = 3
-issue = { outstanding = 128, throttle = {} }
-workload = { kind = "uniform" }
-[[devices]]
-name = "pool"
-memory = { kind = "fixed", bandwidth = "8 GB/s" }
-[devices.qos]
-bandwidth = "8 GB/s"
-"#;
+use cxlab_tests::{THROTTLED, checkpoint, plan, shipped, try_run};
 
 fn report(text: &str, set: &[&str]) -> Report {
     try_run(&plan(text, set), 1).expect("it runs")
@@ -46,8 +26,8 @@ fn shares(all: &[(usize, u16, Option<u16>)]) -> String {
 
 #[test]
 fn telemetry_alone_changes_nothing_but_what_is_told() {
-    let with = report(SHARED, &["hosts[0].issue={ outstanding = 128 }"]);
-    let without = SHARED.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
+    let with = report(THROTTLED, &["hosts[0].issue={ outstanding = 128 }"]);
+    let without = THROTTLED.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
     let without = report(&without, &["hosts[0].issue={ outstanding = 128 }"]);
     assert_eq!(with.latency_ns, without.latency_ns);
     assert_eq!(with.bandwidth_gb_per_s, without.bandwidth_gb_per_s);
@@ -60,8 +40,8 @@ fn telemetry_alone_changes_nothing_but_what_is_told() {
 
 #[test]
 fn hosts_that_throttle_alike_get_alike_and_the_device_is_not_overloaded() {
-    let free = report(SHARED, &["hosts[0].issue={ outstanding = 128 }"]);
-    let throttled = report(SHARED, &[]);
+    let free = report(THROTTLED, &["hosts[0].issue={ outstanding = 128 }"]);
+    let throttled = report(THROTTLED, &[]);
     let all = rates(&throttled);
     let sum: f64 = all.iter().sum();
     assert!(sum > 0.9 * free.bandwidth_gb_per_s.total, "{all:?}");
@@ -79,7 +59,7 @@ fn hosts_that_throttle_alike_get_alike_and_the_device_is_not_overloaded() {
 fn throttles_swing_by_a_tenth_at_most() {
     let windows = (300..400).step_by(5).map(|from| {
         let measure = format!("measure={{ warmup_time = \"{from} us\", duration = \"5 us\" }}");
-        rates(&report(SHARED, &[&measure]))
+        rates(&report(THROTTLED, &[&measure]))
     });
     let windows: Vec<Vec<f64>> = windows.collect();
     let of_host = |host: usize| windows.iter().map(move |rates| rates[host]);
@@ -95,7 +75,7 @@ fn throttles_swing_by_a_tenth_at_most() {
 fn throughput_follows_the_shares() {
     for parts in [[128, 64, 64], [192, 48, 16], [32, 96, 128]] {
         let all = [0, 1, 2].map(|host| (host, parts[host], None));
-        let found = rates(&report(SHARED, &[&shares(&all)]));
+        let found = rates(&report(THROTTLED, &[&shares(&all)]));
         let sum: f64 = found.iter().sum();
         assert!(sum > 0.9 * 8.0, "{found:?}");
         for (rate, part) in found.iter().zip(parts) {
@@ -113,10 +93,10 @@ fn a_limit_holds_where_others_leave_room() {
          workload = { kind = \"uniform\" } }",
         &shares(&[(0, 32, Some(64))]),
     ];
-    let found = rates(&report(SHARED, &set));
+    let found = rates(&report(THROTTLED, &set));
     // The limit is a quarter of 8 GB/s.
     assert!((1.6..2.2).contains(&found[0]), "{found:?}");
-    let without = rates(&report(SHARED, &[set[0], &shares(&[(0, 32, None)])]));
+    let without = rates(&report(THROTTLED, &[set[0], &shares(&[(0, 32, None)])]));
     assert!(without[0] > 6.0, "{without:?}");
 }
 
@@ -382,7 +362,7 @@ fn leftovers_are_shared_by_allocation() {
         ([32, 64, 32], 128),
         ([8, 8, 32], 128),
     ] {
-        let (before, rest) = SHARED.split_once("[[hosts]]").expect("it has hosts");
+        let (before, rest) = THROTTLED.split_once("[[hosts]]").expect("it has hosts");
         let (_, devices) = rest.split_once("[[devices]]").expect("it has a device");
         let hosts: String = [(0, first), (1, 128), (2, 128)]
             .map(|(host, outstanding)| group(host, outstanding))
@@ -411,7 +391,7 @@ fn leftovers_are_shared_by_allocation() {
 #[test]
 fn a_medium_that_throttled_hosts_leave_unused_is_noted() {
     let low = "devices[0].qos={ bandwidth = \"8 GB/s\", optimal = 1, moderate = 2, severe = 3 }";
-    let found = report(SHARED, &[low]);
+    let found = report(THROTTLED, &[low]);
     let left = 8.0 - found.bandwidth_gb_per_s.total;
     assert!(left > 0.8, "{left}");
     let notes: Vec<_> = found.notes.iter().map(ToString::to_string).collect();
@@ -422,7 +402,7 @@ fn a_medium_that_throttled_hosts_leave_unused_is_noted() {
         notes.iter().any(|note| note.starts_with(&said)),
         "{notes:?}"
     );
-    assert_eq!(report(SHARED, &[]).notes, []);
+    assert_eq!(report(THROTTLED, &[]).notes, []);
 }
 
 /// Shares change at 30 us, and with them the steps. The state is saved before and after.
@@ -431,7 +411,7 @@ fn a_run_with_throttles_goes_on_from_a_random_time() {
     let changed = "events=[{ kind = \"set-qos\", at = \"30 us\", device = \"pool\", host = \"h0\", allocated = 128 }]";
     let first = shares(&[(0, 32, None), (1, 32, None), (2, 32, None)]);
     let short = "measure={ warmup_time = \"10 us\", duration = \"50 us\" }";
-    for text in [SHARED, COHERENT] {
+    for text in [THROTTLED, COHERENT] {
         let plan = plan(text, &[&first, changed, short]);
         let expected = checkpoint::timeless(try_run(&plan, 1).expect("it runs"));
         for seed in 0..4 {
@@ -442,7 +422,7 @@ fn a_run_with_throttles_goes_on_from_a_random_time() {
 
 #[test]
 fn throttles_do_not_depend_on_threads() {
-    let plan = plan(SHARED, &["measure={ duration = \"50 us\" }"]);
+    let plan = plan(THROTTLED, &["measure={ duration = \"50 us\" }"]);
     let digest = |threads| try_run(&plan, threads).expect("it runs").digest;
     let one = digest(1);
     assert_eq!(one, digest(2));

@@ -1,6 +1,6 @@
 //! Every scenario in `scenarios/` runs with the same report on one thread and on two.
 
-use cxlab_system::report::Report;
+use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::{plan, root, shipped, try_run};
 
 /// Names of the shipped scenarios, in order.
@@ -23,14 +23,6 @@ fn names() -> Vec<String> {
     names
 }
 
-/// The report without the fields that depend on the machine.
-fn without_wall_time(mut report: Report) -> Report {
-    report.wall_seconds = 0.0;
-    report.events_per_second = 0.0;
-    report.requests.per_wall_second = 0.0;
-    report
-}
-
 #[test]
 fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
     let names = names();
@@ -43,7 +35,7 @@ fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
             "{name} says what it is for"
         );
         let reports = [1, 2].map(|threads| match try_run(&plan, threads) {
-            Ok(report) => without_wall_time(report),
+            Ok(report) => timeless(report),
             Err(error) => panic!("{name} on {threads} threads: {error}"),
         });
         assert!(

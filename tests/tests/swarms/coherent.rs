@@ -9,6 +9,7 @@ mod oracle;
 mod scenario;
 
 use cxlab_system::report::Report;
+use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::swarm::{Swarm, assert_every_topology};
 
 use oracle::{Totals, Watched};
@@ -21,14 +22,10 @@ const SWARM: Swarm<'_> = Swarm {
 
 fn report(text: &str, threads: usize) -> Report {
     let plan = cxlab_tests::plan(text, &[]);
-    let mut report = match cxlab_tests::try_run(&plan, threads) {
-        Ok(report) => report,
+    match cxlab_tests::try_run(&plan, threads) {
+        Ok(report) => timeless(report),
         Err(error) => panic!("{threads} threads: {error}"),
-    };
-    report.wall_seconds = 0.0;
-    report.events_per_second = 0.0;
-    report.requests.per_wall_second = 0.0;
-    report
+    }
 }
 
 fn check(seed: u64, text: &str) -> Totals {

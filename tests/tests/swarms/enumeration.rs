@@ -7,10 +7,9 @@
 use cxlab_plan::{Files, Plan, Problem};
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
-use cxlab_system::report::Report;
 use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::swarm::{Draw, LinkRules, Swarm, assert_every_topology, link, shape};
-use cxlab_tests::try_run;
+use cxlab_tests::{measured_by_workloads, try_run};
 
 /// Start of the line that makes hosts enumerate.
 const ENUMERATION: &str = "enumeration = ";
@@ -77,20 +76,6 @@ fn planned(text: &str) -> Result<Plan, Vec<Problem>> {
     Plan::new(scenario, Files::default())
 }
 
-/// The part of a report that workloads measure.
-fn measured(mut report: Report) -> Report {
-    for host in &mut report.hosts {
-        host.enumeration = None;
-    }
-    report.digest.clear();
-    report.run.clear();
-    report.plan_hash.clear();
-    (report.enumeration_ns, report.warmup_ns, report.sim_time_ns) = (None, 0.0, 0.0);
-    (report.wall_seconds, report.events, report.events_per_second) = (0.0, 0, 0.0);
-    report.requests.per_wall_second = 0.0;
-    report
-}
-
 /// Whether the system could be planned. Panics if a law is broken.
 fn check(text: &str) -> bool {
     let plan = match planned(text) {
@@ -122,7 +107,7 @@ fn check(text: &str) -> bool {
     let text: Vec<&str> = lines.collect();
     let without = run(&planned(&text.join("\n")).ok().unwrap(), 1);
     assert!(without.hosts[0].enumeration.is_none());
-    let [with, without] = [measured(one), measured(without)];
+    let [with, without] = [one, without].map(measured_by_workloads);
     // Enumeration leaves a half-duplex bus in one direction, so it may have to turn around.
     let turned = text.iter().any(|line| line.contains("\"half\""));
     assert!(turned || with == without, "{with:?}\n{without:?}");

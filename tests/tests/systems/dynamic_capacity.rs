@@ -11,7 +11,7 @@ use cxlab_tests::oracle::{
     Holdings, check_presence, check_values, device_of, region_of, spans, values,
 };
 use cxlab_tests::swarm::Draw;
-use cxlab_tests::{plan, rows};
+use cxlab_tests::{plan, rows, stage};
 use proptest::prelude::*;
 
 const POOL: &str = r#"
@@ -54,11 +54,6 @@ fn event(at_ps: u64, kind: &str, region: &str, host: &str) -> String {
 
 fn of_host(rows: &[RequestRow], host: u16) -> Vec<&RequestRow> {
     rows.iter().filter(|row| row.requester == host).collect()
-}
-
-/// Index of a stage in a row.
-fn stage(name: &str) -> usize {
-    STAGE_NAMES.iter().position(|one| *one == name).unwrap()
 }
 
 /// The parts of a row that must not depend on the system's other hosts.

@@ -11,7 +11,7 @@ use cxlab_plan::Plan;
 use cxlab_protocol::PortId;
 use cxlab_tests::oracle::values;
 use cxlab_tests::swarm::Draw;
-use cxlab_tests::{checkpoint, plan, rows, try_run};
+use cxlab_tests::{THROTTLED, checkpoint, plan, rows, try_run};
 
 const US: u64 = 1_000_000;
 
@@ -248,48 +248,32 @@ fn a_command_to_a_device_that_is_gone_is_not_answered() {
     assert_eq!(answers.collect::<Vec<_>>(), ["success", "none, d is gone"]);
 }
 
-/// The scenario of `laws::qos`.
-const SHARED: &str = r#"
-name = "shared"
-[measure]
-warmup_time = "300 us"
-duration = "400 us"
-[fabric]
-topology = { kind = "chain", switches = 1 }
-[[hosts]]
-name = "h"
-count = 3
-issue = { outstanding = 128, throttle = {} }
-workload = { kind = "uniform" }
-[[devices]]
-name = "d"
-memory = { kind = "fixed", bandwidth = "8 GB/s" }
-[devices.qos]
-bandwidth = "8 GB/s"
-shares = [{ host = "h0", allocated = 128 }, { host = "h1", allocated = 64 }, { host = "h2", allocated = 64 }]
-"#;
+/// Shares of the hosts of [`THROTTLED`].
+const SHARES: &str = "shares = [{ host = \"h0\", allocated = 128 }, { host = \"h1\", allocated = 64 }, \
+                      { host = \"h2\", allocated = 64 }]\n";
 
 fn share(at_ps: u64, host: usize, allocated: u16) -> String {
-    let rest = format!("host = \"h{host}\"\ndevice = \"d\"\nallocated = {allocated}");
+    let rest = format!("host = \"h{host}\"\ndevice = \"pool\"\nallocated = {allocated}");
     event(at_ps, "set-qos", &rest)
 }
 
 #[test]
 fn shares_that_are_set_at_once_are_those_of_the_scenario() {
     let short = ["measure={ warmup_requests = 0, duration = \"60 us\" }"];
-    let set = format!("{SHARED}{}{}", share(0, 0, 32), share(0, 1, 160));
-    let written = SHARED.replace("allocated = 128", "allocated = 32");
+    let set = format!("{THROTTLED}{SHARES}{}{}", share(0, 0, 32), share(0, 1, 160));
+    let first = format!("{THROTTLED}{SHARES}");
+    let written = first.replace("allocated = 128", "allocated = 32");
     let written = written.replacen("allocated = 64", "allocated = 160", 1);
     let digest = |text: &str| try_run(&plan(text, &short), 1).unwrap().digest;
     assert_eq!(digest(&set), digest(&written));
-    assert_ne!(digest(SHARED), digest(&written));
+    assert_ne!(digest(&first), digest(&written));
 }
 
 #[test]
 fn throughput_follows_the_shares_that_are_set_later() {
     // The shares of the first and the third host are exchanged. Their sum never exceeds the whole.
     let events = share(50 * US, 0, 16) + &share(50 * US, 2, 176);
-    let report = try_run(&plan(&format!("{SHARED}{events}"), &[]), 1).unwrap();
+    let report = try_run(&plan(&format!("{THROTTLED}{SHARES}{events}"), &[]), 1).unwrap();
     let rates = report
         .hosts
         .iter()
