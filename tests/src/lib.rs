@@ -167,8 +167,7 @@ pub fn watched_run(plan: &Plan, threads: usize, monitor: &Monitor) -> Result<Rep
     run(plan, options)
 }
 
-/// The part of a report that workloads measured, without enumeration and without what may differ between
-/// identical runs.
+/// The part of a report that workloads measured, without enumeration and without times of the machine.
 pub fn measured_by_workloads(report: Report) -> Report {
     let mut report = checkpoint::timeless(report);
     for host in &mut report.hosts {
