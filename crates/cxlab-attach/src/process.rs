@@ -14,7 +14,7 @@ use crate::placement::{Layout, PAGE, Placement};
 use crate::progress::{Place, Progress, advances};
 use crate::reuse::WindowTrace;
 use crate::sys::{Breakpoint, Tid};
-use crate::thread::{Look, Thread, Watch};
+use crate::thread::{Thread, Watch};
 
 /// CPU time of the program between two samples of the working set, in nanoseconds: the first
 /// interval, and the longest one, which doubling reaches. The intervals are in CPU time, because in real time a program that is nearly
@@ -367,11 +367,6 @@ impl Process {
     /// The phase that an instruction belongs to.
     pub(crate) fn at(&self, instruction: u64) -> Option<PhaseId> {
         self.estimator.at(instruction)
-    }
-
-    /// The phase of a sample. A window may have been in that code since the sample.
-    pub(crate) fn code_of(&self, look: &Look) -> Option<PhaseId> {
-        look.code.or_else(|| self.at(look.place.code))
     }
 
     /// The phase of the last window.

@@ -2,7 +2,7 @@
 
 /// Reciprocals of the share of real time that windows may take: for the first windows, then while a
 /// thread executes code without a window, and otherwise.
-const FIRST_COST: u32 = 8;
+const FIRST_COST: u32 = 10;
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
 /// Number of the first windows, and how many of those are taken only in code without a window. There are
@@ -35,8 +35,8 @@ mod tests {
     fn the_first_windows_are_more_and_some_are_kept_for_other_code() {
         let numbers = [0, 3, 4, 7, 8, 100];
         let costs = |elsewhere| numbers.map(|windows| cost(windows, elsewhere, false));
-        assert_eq!(costs(true), [8, 8, 8, 8, 20, 20]);
-        assert_eq!(costs(false), [8, 8, 40, 40, 40, 40]);
-        assert_eq!((cost(31, true, true), cost(32, true, true)), (8, 20));
+        assert_eq!(costs(true), [10, 10, 10, 10, 20, 20]);
+        assert_eq!(costs(false), [10, 10, 40, 40, 40, 40]);
+        assert_eq!((cost(31, true, true), cost(32, true, true)), (10, 20));
     }
 }

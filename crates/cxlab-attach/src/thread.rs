@@ -58,8 +58,6 @@ pub(crate) struct Thread {
     pub(crate) priced: Option<Look>,
     /// When the thread is to be sampled again, before the next epoch.
     pub(crate) again: Option<Instant>,
-    /// Whether the last sample was in code without a window.
-    pub(crate) elsewhere: bool,
     /// CPU time in this epoch.
     pub(crate) ran_ns: u64,
     /// CPU time that was priced since the last request to the fabric.
@@ -149,7 +147,7 @@ impl Spent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) place: Place,
-    /// Phase of that code, if a window had been there by then.
+    /// Phase of that code, if a window has been there by now.
     pub(crate) code: Option<PhaseId>,
     /// CPU time since the previous sample, and the number of instructions counted for it.
     pub(crate) spent: Spent,
@@ -165,6 +163,18 @@ impl Thread {
     /// The last sample.
     pub(crate) fn last_look(&self) -> Option<Look> {
         self.open.last().copied().or(self.priced)
+    }
+
+    /// A window was taken: finds the phases of samples without one. `phase_of` gives that of a place.
+    pub(crate) fn find_code(&mut self, phase_of: impl Fn(&Place) -> Option<PhaseId>) {
+        let unknown = self.open.iter_mut().chain(&mut self.priced);
+        let unknown = unknown.filter(|look| look.code.is_none());
+        unknown.for_each(|look| look.code = phase_of(&look.place));
+    }
+
+    /// Whether time without a price is in code in which no window has been.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.open.iter().any(|look| look.code.is_none())
     }
 
     /// CPU time that has no price yet, in nanoseconds.
@@ -206,7 +216,6 @@ impl Thread {
             open: Vec::new(),
             priced: None,
             again: None,
-            elsewhere: true,
             ran_ns: 0,
             computed_ns: 0,
             since_ns: 0,

@@ -337,8 +337,12 @@ impl<'a> Tracer<'a> {
             State::Asked { since, cpu_ns, .. } if plain => self.look(tid, since, cpu_ns),
             _ => None,
         };
+        let unknown = sample
+            .as_ref()
+            .is_some_and(|sample| self.is_unknown(tid, sample));
         // Windows run one at a time. A thread that was asked in an earlier epoch may stop only now.
         let window = matches!(asked, State::Asked { window: true, .. });
+        let window = window || unknown && self.may_have_window(true);
         let window = window && plain && self.due.is_none();
         let thread = self.threads.get(&tid);
         let owes = thread.is_some_and(Thread::must_be_held);
@@ -588,7 +592,15 @@ impl<'a> Tracer<'a> {
             self.sum.unmarked |= process.is_unmarked() && maps::threads(process.pid).is_ok();
         }
         self.prices.ask_fabric(&mut self.threads);
-        let elsewhere = self.threads.values().any(|thread| thread.elsewhere);
+        if self.may_have_window(false) {
+            self.choose_window();
+        }
+        self.choose_looks();
+    }
+
+    /// Whether there is time for a window: with `elsewhere`, in code in which none has been. Otherwise in any code,
+    /// and those come later where time waits for a window of its own code.
+    fn may_have_window(&self, elsewhere: bool) -> bool {
         let wants = self.processes.values().map(Process::wants_windows);
         let (few, doubtful) = wants.fold((false, false), |one, other| {
             (one.0 | other.0, one.1 | other.1)
@@ -596,10 +608,8 @@ impl<'a> Tracer<'a> {
         let uncertain = doubtful || self.prices.is_uncertain(self.sum.cpu_ns as f64);
         let cost = schedule::cost(self.sum.windows, elsewhere || few, uncertain);
         let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
-        if self.last_window.elapsed() >= mean * cost {
-            self.choose_window();
-        }
-        self.choose_looks();
+        let later = !elsewhere && self.threads.values().any(Thread::is_unknown);
+        self.last_window.elapsed() >= mean * cost * if later { 2 } else { 1 }
     }
 
     /// Stops threads that owe enough delay to be held. Of the threads that ran, stops those with
@@ -627,20 +637,17 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Stops a thread for a window. A running thread in code without a window comes first,
-    /// otherwise the thread that has run for longest since its last window.
+    /// Stops a thread for a window, of the running ones that which has run for longest since its last window.
     fn choose_window(&mut self) {
         let running = self.threads.iter_mut();
         let worth = running.filter(|(_, thread)| {
             let part = thread.ran_ns as f64 / EPOCH.as_nanos() as f64;
             thread.state == State::Running && part >= WORTH
         });
-        if let Some((tid, thread)) =
-            worth.max_by_key(|(_, thread)| (thread.elsewhere, thread.since_ns))
+        if let Some((tid, thread)) = worth.max_by_key(|(_, thread)| thread.since_ns)
             && sys::interrupt(*tid).is_ok()
         {
             thread.state = State::asked(*tid, true);
-            thread.since_ns = 0;
         }
     }
 

@@ -20,6 +20,8 @@ const MOST_WATCHED: usize = 256;
 /// Where a thread was, and the calls that led there, if they are recorded.
 pub(super) struct Sample {
     place: Place,
+    /// Whether it was in a system call.
+    inside: bool,
     stack: StackId,
 }
 
@@ -33,7 +35,8 @@ impl Tracer<'_> {
         }
         let thread = self.threads.get_mut(&tid)?;
         let registers = sys::registers(tid).ok()?;
-        if window::is_inside(&registers) {
+        let inside = window::is_inside(&registers);
+        if inside {
             // A running thread stops at once, but a thread in the kernel stops only when
             // it leaves the kernel.
             let late = since.elapsed().as_nanos() as u64;
@@ -44,11 +47,19 @@ impl Tracer<'_> {
         let stack = recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
         Some(Sample {
             place: window::place(&registers),
+            inside,
             stack,
         })
     }
 
-    /// Prices the pending time that a sample decides, or notes that its code needs a window.
+    /// Whether a sample is in code in which no window has been, so that one may be taken where the thread stands.
+    pub(super) fn is_unknown(&self, tid: Tid, sample: &Sample) -> bool {
+        let thread = self.threads.get(&tid);
+        let process = thread.and_then(|thread| self.processes.get(&thread.pid));
+        !sample.inside && process.is_some_and(|process| process.at(sample.place.code).is_none())
+    }
+
+    /// Prices the pending time that a sample decides.
     pub(super) fn price(&mut self, tid: Tid, sample: Sample) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -60,7 +71,7 @@ impl Tracer<'_> {
         let now = sample.place;
         let phase = process.at(now.code);
         let before = thread.last_look();
-        let before = before.filter(|look| process.code_of(look) == phase);
+        let before = before.filter(|look| look.code == phase);
         let (cpu_ns, plain) = (thread.stretch.cpu_ns, thread.is_plain());
         let progress = phase.and_then(|phase| process.progress(phase));
         let mut counted = None;
@@ -72,7 +83,6 @@ impl Tracer<'_> {
             }
         }
         thread.looked(now, phase, counted, sample.stack);
-        thread.elsewhere = phase.is_none();
         if let Some(phase) = phase {
             self.prices.seen(thread, process, phase);
             self.look_soon(tid, phase);
@@ -135,7 +145,7 @@ impl Tracer<'_> {
             // The window's own CPU time does not count as the program's.
             let now = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
             thread.stepped(now.saturating_sub(thread.cpu_ns));
-            thread.cpu_ns = now;
+            (thread.cpu_ns, thread.since_ns) = (now, 0);
             thread.used(tid, 0, self.prices.facts.watched_fault_ns);
         }
         let recorded = self.prices.recorder.is_some().then(|| steps.clone());
@@ -161,6 +171,10 @@ impl Tracer<'_> {
             return;
         };
         let phase = process.add(trace, &places, &self.prices.facts, &*self.prices.fabric);
+        let threads = self.threads.values_mut();
+        threads
+            .filter(|thread| Some(thread.pid) == pid)
+            .for_each(|thread| thread.find_code(|place| process.at(place.code)));
         let recorder = self.prices.recorder.as_mut();
         if let Some(((recorder, phase), steps)) = recorder.zip(phase).zip(recorded) {
             recorder.window(process.pid, tid, phase, steps, before);

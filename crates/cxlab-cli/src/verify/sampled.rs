@@ -15,8 +15,8 @@ use super::exact::{add, settled};
 use super::{Assumed, ModelSide};
 
 /// Instructions that are stepped over in a window, and how long that takes (*assumed*: steps of 25 us).
-pub(super) const SAMPLE: u64 = 400;
-const WINDOW_NS: f64 = 10e6;
+pub(super) const SAMPLE: u64 = 200;
+const WINDOW_NS: f64 = 5e6;
 /// Time between two looks at the pages that were touched: the first, and the longest. It doubles.
 pub(super) const FIRST_LOOK_NS: f64 = 10e6;
 pub(super) const LOOK_NS: f64 = 100e6;
@@ -50,8 +50,6 @@ struct SampledThread {
     clock: f64,
     last: Option<f64>,
     next_seen: f64,
-    /// Whether the last sample was in code without a window.
-    elsewhere: bool,
     /// The code that was priced last, and when its last part began and ended.
     phase: Option<PhaseId>,
     ran_ns: (f64, f64),
@@ -177,8 +175,11 @@ impl Sampled<'_> {
         let thread = part.thread;
         let own = &mut self.threads[thread];
         own.ran_ns = (part.begun_ns, part.ended_ns);
+        // A sample in code in which no window has been is followed by one where it is.
+        let is_seen = own.clock >= own.next_seen;
+        let unknown = is_seen && self.estimator.at(part.code).is_none();
+        let between = WINDOW_NS * f64::from(schedule::cost(*windows, unknown, false));
         // There are no windows before something is known of what the program uses.
-        let between = WINDOW_NS * f64::from(schedule::cost(*windows, own.elsewhere, false));
         let due = own.last.is_none_or(|last| own.clock >= last + between);
         let due = due && self.locality.is_known();
         if let Some(sample) = part.sample.filter(|_| due) {
@@ -189,11 +190,9 @@ impl Sampled<'_> {
             }
         }
         let own = &mut self.threads[thread];
-        if own.clock >= own.next_seen {
+        if is_seen {
             own.next_seen = own.clock + SEEN_NS;
-            let phase = self.estimator.at(part.code);
-            own.elsewhere = phase.is_none();
-            match phase {
+            match self.estimator.at(part.code) {
                 Some(phase) => self.seen(thread, phase),
                 None => own.waiting.elsewhere(),
             }
@@ -213,10 +212,6 @@ pub(super) fn ask(
     assumed: &Assumed,
     fabric: &mut dyn Fabric,
 ) -> Vec<ModelSide> {
-    let thread = |_| SampledThread {
-        elsewhere: true,
-        ..SampledThread::default()
-    };
     let mut model = Sampled {
         assumed,
         fabric,
@@ -224,7 +219,7 @@ pub(super) fn ask(
         locality: Locality::default(),
         open: BTreeMap::new(),
         prices: BTreeMap::new(),
-        threads: (0..threads).map(thread).collect(),
+        threads: (0..threads).map(|_| SampledThread::default()).collect(),
     };
     let mut windows = 0;
     for part in parts {

@@ -1,0 +1,262 @@
+use super::*;
+use crate::calibrate::{Curve, Lines};
+use crate::model::{Overlap, Step};
+use crate::placement::Placement;
+use crate::progress::{GENERAL, Place};
+use crate::reuse::WindowTrace;
+use crate::sys;
+
+struct Two;
+
+impl Fabric for Two {
+    fn pools(&self) -> Vec<String> {
+        ["local", "far"].map(str::to_owned).to_vec()
+    }
+
+    fn pool_of(&self, _offset: u64) -> usize {
+        1
+    }
+
+    fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
+        let answer = |latency_ns| Answer {
+            latency_ns,
+            stretch: 1.0,
+        };
+        [90.0, 290.0].map(answer).to_vec()
+    }
+}
+
+fn facts() -> Facts {
+    let lines = |bytes| Lines {
+        bytes,
+        alone_ns: 90.0,
+        apart_ns: 9.0,
+        stream_ns: 5.0,
+    };
+    let curve = Curve(vec![lines(4 << 20), lines(256 << 20)]);
+    Facts {
+        small: curve.clone(),
+        large: curve,
+        mark_ns: 0.0,
+        watched_fault_ns: 0.0,
+        memory_ns: 90.0,
+        local_ns: 90.0,
+        llc_bytes: 1,
+        overlap: Overlap::default(),
+        own: false,
+    }
+}
+
+/// A place in a loop of four instructions, whose counter is in the first register.
+fn at(code: u64, executed: u64) -> Place {
+    let mut values = [0; GENERAL];
+    values[0] = executed / 4;
+    let code = code + executed % 4;
+    Place { code, values }
+}
+
+/// A window of such a loop, which does not wait for memory.
+fn window(followed: &mut Followed<'_>, code: u64) -> PhaseId {
+    let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
+    add(followed, code, &places)
+}
+
+fn add(followed: &mut Followed<'_>, code: u64, places: &[Place]) -> PhaseId {
+    let step = Step {
+        code,
+        ..Step::default()
+    };
+    let trace = WindowTrace::new(vec![step; 100], 0, &mut |_| None);
+    let prices = &followed.prices;
+    let (facts, fabric) = (&prices.facts, &*prices.fabric);
+    let phase = followed.process.add(trace, places, facts, fabric).unwrap();
+    let process = &followed.process;
+    followed.thread.find_code(|place| process.at(place.code));
+    phase
+}
+
+const ONE: u64 = 0x1000;
+const OTHER: u64 = 0x2000;
+
+/// The interval is from 1.1 to 1.15, then to 1.25. Without a delay there is none.
+#[test]
+fn a_slowdown_is_uncertain_if_its_interval_is_wide() {
+    let mut fabric = Two;
+    let mut prices = Prices::new(&mut fabric, facts());
+    assert!(!prices.is_uncertain(1e9));
+    (prices.least_ns, prices.most_ns) = (0.1e9, 0.15e9);
+    assert!(!prices.is_uncertain(1e9));
+    prices.most_ns = 0.25e9;
+    assert!(prices.is_uncertain(1e9));
+}
+
+struct Followed<'a> {
+    prices: Prices<'a>,
+    thread: Thread,
+    process: Process,
+}
+
+impl<'a> Followed<'a> {
+    fn new(fabric: &'a mut Two) -> Followed<'a> {
+        let own = sys::own();
+        let prices = Prices::new(fabric, facts());
+        let mut process = Process::new(own, Placement::Cxl);
+        process.look(&prices.facts);
+        Followed {
+            prices,
+            thread: Thread::new(own, own),
+            process,
+        }
+    }
+
+    /// Samples the thread after another millisecond of CPU time.
+    fn look(&mut self, place: Place) {
+        let cpu_ns = 1e6;
+        self.thread.stretch.add(Spent {
+            cpu_ns,
+            user_ns: cpu_ns,
+            lines: 0.0,
+        });
+        let phase = self.process.at(place.code);
+        let before = self.thread.last_look();
+        let before = before.filter(|look| look.code == phase);
+        let progress = phase.and_then(|phase| self.process.progress(phase));
+        let counted = before.zip(progress);
+        let counted = counted
+            .and_then(|(before, progress)| progress.count(&before.place, &place, cpu_ns, true));
+        self.thread.looked(place, phase, counted, 0);
+        if let Some(phase) = phase {
+            let (thread, process) = (&mut self.thread, &mut self.process);
+            self.prices.seen(thread, process, phase);
+        }
+    }
+
+    fn told_ms(&self) -> [f64; 3] {
+        let told = self.prices.told;
+        [told.counted_ns, told.paced_ns, told.priced_ns].map(|ns| ns / 1e6)
+    }
+}
+
+/// Where an event counts lines, as many are charged as it counted, whatever windows say of the cache.
+#[test]
+fn counted_lines_are_the_misses() {
+    let mut fabric = Two;
+    let mut followed = Followed::new(&mut fabric);
+    followed.prices.has_lines = true;
+    let memory = crate::placement::Region {
+        start: 0,
+        end: 1 << 20,
+    };
+    followed.process.layout.update(&[memory]);
+    // A chain through CXL memory, a load in ten instructions.
+    let load = |at: u64| Step {
+        code: ONE,
+        ..Step::load(at * 6400, &[1], &[1])
+    };
+    let compute = Step {
+        code: ONE,
+        ..Step::default()
+    };
+    let steps = (0..100).flat_map(|at| [vec![load(at)], vec![compute.clone(); 9]].concat());
+    let trace = WindowTrace::new(steps.collect(), 0, &mut |_| Some(1));
+    let (facts, fabric) = (&followed.prices.facts, &*followed.prices.fabric);
+    followed.process.add(trace, &[], facts, fabric).unwrap();
+    for number in 1..=20 {
+        followed.thread.stretch.lines = 9_000.0 + 500.0 * f64::from(number % 3);
+        followed.look(at(ONE, 0));
+    }
+    let counted: f64 = (1..=20)
+        .map(|number| 9_000.0 + 500.0 * f64::from(number % 3))
+        .sum();
+    let [local, far] = [0, 1].map(|pool| followed.prices.pools()[pool].misses);
+    assert!(
+        (far / counted - 1.0).abs() < 1e-9 && local == 0.0,
+        "{far} {counted}"
+    );
+    // Each waits for 200 ns more.
+    let asked = followed.thread.ledger.asked_ns as f64;
+    assert!((asked / (200.0 * counted) - 1.0).abs() < 0.02, "{asked}");
+}
+
+/// Five intervals pass before the window, at another pace, and eight until the counter is
+/// known to count. Then all of them are counted, and only the time before the first sample is
+/// priced by the pace.
+#[test]
+fn what_passed_before_a_window_is_counted_behind_it() {
+    let mut fabric = Two;
+    let mut followed = Followed::new(&mut fabric);
+    let mut executed = 0;
+    for _ in 0..6 {
+        followed.look(at(ONE, executed));
+        executed += 400_000;
+    }
+    assert_eq!(followed.told_ms(), [0.0; 3]);
+    window(&mut followed, ONE);
+    for number in 0..8 {
+        assert_eq!(followed.told_ms(), [0.0; 3], "{number}");
+        executed += 1_600_000;
+        followed.look(at(ONE, executed));
+    }
+    let [counted, paced, priced] = followed.told_ms();
+    assert_eq!((counted, priced), (13.0, 0.0));
+    assert_eq!(paced, 1.0);
+    // 0.25 ns an instruction, and one millisecond at the pace of the eight intervals.
+    let modelled = (executed as f64 + 1.65e6) * 0.25;
+    let found = followed.prices.modelled_ns;
+    assert!((found / modelled - 1.0).abs() < 0.01, "{found} {modelled}");
+    assert!(followed.thread.open.is_empty());
+}
+
+/// A thread goes from one piece of code to another, through code without a window, for which it waits. There
+/// is none. Half of the first interval belongs to the first, and the rest to the other.
+#[test]
+fn what_passed_between_two_pieces_of_code_is_shared() {
+    let mut fabric = Two;
+    let mut followed = Followed::new(&mut fabric);
+    // Their windows show no register that counts, so the model's time gives
+    // the number of instructions.
+    for code in [ONE, OTHER] {
+        add(&mut followed, code, &[]);
+    }
+    followed.look(at(ONE, 0));
+    assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
+    followed.look(at(0x9000, 0));
+    assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
+    assert_eq!(followed.thread.waits_ns(), 1e6);
+    for number in 1..MOST_WAITING - 1 {
+        followed.look(at(OTHER, 0));
+        assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0], "{number}");
+    }
+    followed.look(at(OTHER, 0));
+    let all = MOST_WAITING as f64 + 1.0;
+    assert_eq!(followed.told_ms(), [0.0, 0.0, all]);
+    followed.look(at(0x9000, 0));
+    let (thread, process) = (&mut followed.thread, &mut followed.process);
+    followed.prices.end(thread, process);
+    assert_eq!(followed.told_ms(), [0.0, 0.0, all + 1.0]);
+    assert_eq!(followed.prices.unpriced_ns, 0.0);
+}
+
+/// The window of the code behind comes after a while. Then that time has its price.
+#[test]
+fn time_in_code_without_a_window_waits_for_one() {
+    let mut fabric = Two;
+    let mut followed = Followed::new(&mut fabric);
+    add(&mut followed, ONE, &[]);
+    for place in [ONE, OTHER, ONE, OTHER] {
+        followed.look(at(place, 0));
+    }
+    let known = |followed: &Followed<'_>, place: u64| {
+        let open = &followed.thread.open;
+        open.iter()
+            .filter(|look| look.place.code == place)
+            .all(|look| look.code.is_some())
+    };
+    assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
+    assert!(!known(&followed, OTHER) && followed.thread.is_unknown());
+    let phase = add(&mut followed, OTHER, &[]);
+    assert!(known(&followed, OTHER) && !followed.thread.is_unknown());
+    let (thread, process) = (&mut followed.thread, &mut followed.process);
+    followed.prices.seen(thread, process, phase);
+    assert_eq!(followed.told_ms(), [0.0, 0.0, 4.0]);
+}
