@@ -553,24 +553,24 @@ fn report(
 /// Notes on CPU time in which touched pages did not decide how many lines miss.
 fn doubts(outcome: &Outcome) -> Vec<String> {
     let mut notes = Vec::new();
-    if outcome.by_lines_ns > 0.0 {
+    if outcome.judged.lines > 0.0 {
         notes.push(format!(
             "in {:.3} s of CPU time the program uses few lines of the pages that it touches: the lines that \
              windows saw are the working set there",
-            outcome.by_lines_ns / 1e9
+            outcome.judged.lines / 1e9
         ));
     }
-    if outcome.by_reuse_ns > 0.0 {
+    if outcome.judged.reuse > 0.0 {
         notes.push(format!(
             "in {:.3} s of CPU time breakpoints told how soon lines are used again, and so how many miss",
-            outcome.by_reuse_ns / 1e9
+            outcome.judged.reuse / 1e9
         ));
     }
-    if outcome.by_time_ns > 0.0 {
+    if outcome.judged.speed > 0.0 {
         notes.push(format!(
             "in {:.3} s of CPU time misses are bounded by the CPU time over this machine's latency: the \
              program uses less memory at a time than its pages say, or this machine has more cache (--llc)",
-            outcome.by_time_ns / 1e9
+            outcome.judged.speed / 1e9
         ));
     }
     notes

@@ -36,6 +36,17 @@ pub(crate) struct Told {
     pub(crate) priced_ns: f64,
 }
 
+/// CPU time in nanoseconds, by what decided how many lines miss in it, where that was not the touched pages.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct JudgedNs {
+    /// The lines that windows saw.
+    pub(crate) lines: f64,
+    /// How soon watched lines were touched again.
+    pub(crate) reuse: f64,
+    /// The program's speed.
+    pub(crate) speed: f64,
+}
+
 /// What is known of a thread's time in a piece of code.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Used {
@@ -81,10 +92,7 @@ pub(crate) struct Prices<'a> {
     pub(crate) most_ns: f64,
     /// User CPU time that never got a price.
     pub(crate) unpriced_ns: f64,
-    /// CPU time in which lines, when they were touched again, or time itself decided how many lines miss.
-    pub(crate) by_lines_ns: f64,
-    pub(crate) by_reuse_ns: f64,
-    pub(crate) by_time_ns: f64,
+    pub(crate) judged: JudgedNs,
     /// What is kept of the run, if that is wanted.
     pub(crate) recorder: Option<Recorder>,
     /// Whether an event counts the lines that are read.
@@ -118,9 +126,7 @@ impl<'a> Prices<'a> {
             least_ns: 0.0,
             most_ns: 0.0,
             unpriced_ns: 0.0,
-            by_lines_ns: 0.0,
-            by_reuse_ns: 0.0,
-            by_time_ns: 0.0,
+            judged: JudgedNs::default(),
             recorder: None,
             has_lines: false,
         }
@@ -133,7 +139,7 @@ impl<'a> Prices<'a> {
     }
 
     /// A sample found a thread in known code, so the intervals before its open samples get a price.
-    /// They wait while the pace of that code will soon be known.
+    /// They wait while the pace of that code will soon be known, or while code without a window may get one.
     pub(crate) fn seen(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId) {
         let progress = process.progress(phase);
         let waits = progress.is_some_and(|progress| progress.is_undecided());
@@ -292,9 +298,9 @@ impl<'a> Prices<'a> {
         *told += ns;
         match known.judged {
             Judged::Pages | Judged::Counted => {}
-            Judged::Lines => self.by_lines_ns += ns,
-            Judged::Reuse => self.by_reuse_ns += ns,
-            Judged::Time => self.by_time_ns += ns,
+            Judged::Lines => self.judged.lines += ns,
+            Judged::Reuse => self.judged.reuse += ns,
+            Judged::Time => self.judged.speed += ns,
         }
         thread.computed_ns += ns as u64;
         let [delay, least, most] = known.delay(&self.answers, self.number);

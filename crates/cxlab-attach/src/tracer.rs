@@ -15,7 +15,7 @@ use crate::ledger::Accounts;
 use crate::maps;
 use crate::meter::{Begins, Opened};
 use crate::placement::Placement;
-use crate::prices::{Prices, Told};
+use crate::prices::{JudgedNs, Prices, Told};
 use crate::process::{Facts, Process};
 use crate::profile::Profile;
 use crate::recorder::Recorder;
@@ -60,10 +60,7 @@ pub(crate) struct Outcome {
     /// CPU time by which holds slowed threads down.
     pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
-    /// CPU time in which lines, or time itself, decided how many lines miss.
-    pub(crate) by_lines_ns: f64,
-    pub(crate) by_reuse_ns: f64,
-    pub(crate) by_time_ns: f64,
+    pub(crate) judged: JudgedNs,
     /// Whether the kernel refused to mark touched pages.
     pub(crate) unmarked: bool,
     /// Number of processes that the program left behind when it ended.
@@ -140,9 +137,7 @@ impl<'a> Tracer<'a> {
                 asked_ns: [0.0; 2],
                 slowed_ns: 0.0,
                 largest_chance: 0.0,
-                by_lines_ns: 0.0,
-                by_reuse_ns: 0.0,
-                by_time_ns: 0.0,
+                judged: JudgedNs::default(),
                 unmarked: false,
                 left: 0,
                 without_rights: BTreeSet::new(),
@@ -670,9 +665,7 @@ impl<'a> Tracer<'a> {
         self.sum.modelled_ns = self.prices.modelled_ns;
         self.sum.asked_ns = [self.prices.least_ns, self.prices.most_ns];
         self.sum.unpriced_ns = self.prices.unpriced_ns;
-        self.sum.by_lines_ns = self.prices.by_lines_ns;
-        self.sum.by_reuse_ns = self.prices.by_reuse_ns;
-        self.sum.by_time_ns = self.prices.by_time_ns;
+        self.sum.judged = self.prices.judged;
         self.sum.real = self.began.elapsed();
         self.sum.end = self.end.unwrap_or(End::Detached);
         self.sum

@@ -53,7 +53,7 @@ impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
 /// Version of the format, raised when the meaning of a saved state changes.
-const VERSION: u32 = 31;
+const VERSION: u32 = 32;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
 /// Bytes of the SHA-256 at the end, over all bytes before it.
 const HASH: usize = 32;

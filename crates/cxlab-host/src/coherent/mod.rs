@@ -33,7 +33,6 @@ mod respond;
 mod snoop;
 mod stats;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_agent::{
@@ -147,8 +146,6 @@ pub struct CachingRequester {
     accesses: PendingAccesses,
     entries: TransactionEntries,
     jobs: PendingSnoops,
-    /// Snoops that wait for an entry, each with the port whose buffer it occupies.
-    delayed: VecDeque<(Message, u16)>,
     /// The access that waits in front of the cache, or `NONE`.
     stalled: u32,
     coherence: CoherenceStats,
@@ -159,7 +156,7 @@ pub struct CachingRequester {
 
 // Observations are not saved: the owner takes them before a state is saved.
 save_state!(CachingRequester {
-    values: delayed, stalled, rest, throttle, coherence, stores, above;
+    values: stalled, rest, throttle, coherence, stores, above;
     states: roots, issuer, ledger, cache, accesses, entries, jobs;
     built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, load_miss, snoop_ps, interval_ps, observations;
 });
@@ -220,7 +217,6 @@ impl CachingRequester {
             accesses: PendingAccesses::new(params.outstanding),
             jobs: PendingSnoops::new(entries.capacity() + 1),
             entries,
-            delayed: VecDeque::new(),
             stalled: NONE,
             coherence: CoherenceStats::default(),
             stores: 0,
@@ -599,7 +595,7 @@ impl RequestAgent for CachingRequester {
 
     /// Number of accesses, evictions and snoops in flight.
     fn in_flight(&self) -> u64 {
-        self.accesses.len() + self.entries.len() + self.delayed.len() as u64
+        self.accesses.len() + self.entries.len() + self.jobs.delayed.len() as u64
     }
 
     /// Whether the source has ended and nothing is in flight. An access of another requester may

@@ -1,5 +1,7 @@
 //! Back-invalidation snoops and the responses to them.
 
+use std::collections::VecDeque;
+
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr};
@@ -23,14 +25,16 @@ struct PendingSnoop {
     is_block: bool,
 }
 
-/// The snoops in service.
+/// The snoops in service, and those that wait.
 pub(super) struct PendingSnoops {
     slab: Vec<Option<PendingSnoop>>,
     free: Vec<u32>,
+    /// Snoops that wait for an entry, each with the port whose buffer it occupies.
+    pub(super) delayed: VecDeque<(Message, u16)>,
 }
 
 save_state!(PendingSnoops {
-    values: free;
+    values: free, delayed;
     sized: slab;
 });
 
@@ -39,6 +43,7 @@ impl PendingSnoops {
         PendingSnoops {
             slab: vec![None; count],
             free: (0..count as u32).rev().collect(),
+            delayed: VecDeque::new(),
         }
     }
 
@@ -88,21 +93,21 @@ fn line_at(message: &Message, place: u8) -> LineAddr {
 impl CachingRequester {
     /// Handles a snoop that has arrived. A delayed snoop occupies its receive buffer until it is taken.
     pub(super) fn snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message, port: u16) {
-        if self.delayed.is_empty() && self.can_take(&message) {
+        if self.jobs.delayed.is_empty() && self.can_take(&message) {
             self.take(ctx, &message, port);
         } else {
             self.coherence.snoops_delayed += 1;
-            self.delayed.push_back((message, port));
+            self.jobs.delayed.push_back((message, port));
         }
     }
 
     /// Takes the delayed snoops that need not wait any longer, in order.
     #[inline]
     pub(super) fn take_delayed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some((message, port)) = self.delayed.front().copied()
+        while let Some((message, port)) = self.jobs.delayed.front().copied()
             && self.can_take(&message)
         {
-            self.delayed.pop_front();
+            self.jobs.delayed.pop_front();
             self.take(ctx, &message, port);
         }
     }
