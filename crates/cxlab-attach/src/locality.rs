@@ -150,13 +150,14 @@ impl Locality {
         let nothing = Beyond {
             part: 0.0,
             known: 0.0,
+            independent: 0.0,
         };
         let own = self.times.beyond(Some(phase), horizon).unwrap_or(nothing);
         let weight = (own.known / WATCHED).min(1.0);
         (all.known >= LEAST_WATCHED).then_some(Watched {
             beyond: Beyond {
                 part: weight * own.part + (1.0 - weight) * all.part,
-                known: if weight < 1.0 { all.known } else { own.known },
+                ..if weight < 1.0 { all } else { own }
             },
             enough: own.known >= ENOUGH_WATCHED,
         })

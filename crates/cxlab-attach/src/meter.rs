@@ -242,6 +242,8 @@ struct Metered {
     cycles_then: f64,
     /// Time with misses outstanding of which no sample says where they are, in nanoseconds.
     waits_ns: f64,
+    /// CPU time without misses outstanding so far, in nanoseconds.
+    spare_ns: f64,
 }
 
 /// What a thread's events say of some CPU time.
@@ -441,6 +443,7 @@ impl Meter {
             outstanding_then: 0.0,
             cycles_then: 0.0,
             waits_ns: 0.0,
+            spare_ns: 0.0,
         })
     }
 
@@ -529,11 +532,14 @@ impl Meter {
                 }
             }
         };
-        // It may be more than the CPU time, which was read before, and is then less the next time.
+        // It may be more than the CPU time: that was read before, and does not count what the host took away.
         thread.waits_ns += ns;
+        thread.spare_ns += cpu_ns;
         let all: f64 = sums.iter().sum();
         if all > 0.0 {
-            let waits_ns = std::mem::take(&mut thread.waits_ns);
+            let waits_ns = thread.waits_ns.min(thread.spare_ns);
+            thread.waits_ns -= waits_ns;
+            thread.spare_ns -= waits_ns;
             for (waits, samples) in missed.waits.iter_mut().zip(&*sums) {
                 *waits = waits_ns / self.each_ns * samples / all;
             }

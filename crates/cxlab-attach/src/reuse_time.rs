@@ -53,6 +53,9 @@ pub struct Beyond {
     pub part: f64,
     /// Number of watched lines of which that is known.
     pub known: f64,
+    /// Number of lines at times of their own that say as much. Lines of one window are touched again together,
+    /// where a program goes through its memory in order.
+    pub independent: f64,
 }
 
 impl Beyond {
@@ -62,7 +65,7 @@ impl Beyond {
     pub fn interval(&self) -> [f64; 2] {
         const DEVIATIONS: f64 = 1.96;
         let squares = DEVIATIONS * DEVIATIONS;
-        let (part, number) = (self.part, self.known);
+        let (part, number) = (self.part, self.independent);
         let middle = part + squares / (2.0 * number);
         let spread = part * (1.0 - part) / number + squares / (4.0 * number * number);
         [-1.0, 1.0].map(|side| {
@@ -160,11 +163,36 @@ impl ReuseTimes {
     pub fn beyond(&self, phase: Option<PhaseId>, horizon: f64) -> Option<Beyond> {
         let is_of = |one: &&Watched| phase.is_none_or(|phase| one.phase == Some(phase));
         let of = || self.watched.iter().filter(is_of);
-        let known = of().filter(|one| one.again || one.ns >= horizon).count() as f64;
+        // Lines of which it is known, and those of them that are not touched again until then, by window.
+        let mut windows: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+        for one in of().filter(|one| one.again || one.ns >= horizon) {
+            let (lines, beyond) = windows.entry(one.window).or_default();
+            *lines += 1.0;
+            *beyond += f64::from(one.ns >= horizon);
+        }
+        let known: f64 = windows.values().map(|(lines, _)| lines).sum();
         let until = survival(of().map(|one| (1.0, one)).collect());
         let before = until.into_iter().take_while(|(ns, _)| *ns < horizon);
         let part = before.last().map_or(1.0, |(_, part)| part);
-        (known > 0.0).then_some(Beyond { part, known })
+        (known > 0.0).then(|| Beyond {
+            part,
+            known,
+            independent: independent(part, windows.into_values().collect()),
+        })
+    }
+}
+
+/// Number of independent lines that say as much as those of windows, each with its number of lines and how many
+/// of them are beyond: the number over the design effect (L. Kish, "Survey Sampling", 1965). Where all windows agree,
+/// nothing tells that their lines are independent, and each window counts as one.
+fn independent(part: f64, windows: Vec<(f64, f64)>) -> f64 {
+    let known: f64 = windows.iter().map(|(lines, _)| lines).sum();
+    let apart = |(lines, beyond): &(f64, f64)| (beyond - part * lines).powi(2);
+    let spread: f64 = windows.iter().map(apart).sum();
+    let variance = part * (1.0 - part);
+    match variance > 0.0 {
+        true => (variance * known * known / spread).clamp(windows.len() as f64, known),
+        false => windows.len() as f64,
     }
 }
 
@@ -276,6 +304,7 @@ mod tests {
             let of = |hits: f64| Beyond {
                 part: hits / number,
                 known: number,
+                independent: number,
             };
             let mut sum = 0.0;
             let parts: Vec<f64> = (1..100).map(|one| f64::from(one) / 100.0).collect();
@@ -299,10 +328,28 @@ mod tests {
         let none = Beyond {
             part: 0.0,
             known: 20.0,
+            independent: 20.0,
         };
         let [least, most] = none.interval();
         assert_eq!(least, 0.0);
         assert!((most - 0.161).abs() < 0.001, "{most}");
+    }
+
+    /// Eight windows with four lines each.
+    #[test]
+    fn lines_that_are_touched_again_together_count_as_one() {
+        let of = |beyond: [f64; 8]| {
+            let part = beyond.iter().sum::<f64>() / 32.0;
+            independent(part, beyond.map(|beyond| (4.0, beyond)).to_vec())
+        };
+        assert_eq!(of([0.0, 4.0, 0.0, 4.0, 0.0, 4.0, 0.0, 4.0]), 8.0);
+        assert_eq!(of([2.0; 8]), 32.0);
+        assert_eq!((of([0.0; 8]), of([4.0; 8])), (8.0, 8.0));
+        // As four lines of each that are drawn alone: their numbers have the variance 4 / 4.
+        assert_eq!(of([1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0]), 32.0);
+        // Pairs that are alike.
+        let pairs = of([0.0, 2.0, 2.0, 4.0, 0.0, 2.0, 2.0, 4.0]);
+        assert!((pairs - 16.0).abs() < 1e-9, "{pairs}");
     }
 
     #[test]
