@@ -20,7 +20,7 @@ const MOST_WATCHED: usize = 256;
 /// Where a thread was, and the calls that led there, if they are recorded.
 pub(super) struct Sample {
     place: Place,
-    /// Whether it was in a system call.
+    /// Whether the thread was on its way out of a system call, where it cannot be stepped.
     inside: bool,
     stack: StackId,
 }

@@ -14,8 +14,10 @@ use cxlab_attach::schedule;
 use super::exact::{add, settled};
 use super::{Assumed, ModelSide};
 
-/// Instructions that are stepped over in a window, and how long that takes (*assumed*: steps of 25 us).
+/// Instructions that are stepped over in a window, how many of them only show what was touched before, and how long
+/// all take (*assumed*: steps of 25 us).
 pub(super) const SAMPLE: u64 = 200;
+pub(super) const SAMPLE_BEFORE: usize = 40;
 const WINDOW_NS: f64 = 5e6;
 /// Time between two looks at the pages that were touched: the first, and the longest. It doubles.
 pub(super) const FIRST_LOOK_NS: f64 = 10e6;

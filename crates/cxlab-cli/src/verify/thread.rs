@@ -9,7 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use cxlab_attach::estimate::Estimate;
-use cxlab_attach::model::{BEFORE, REGISTERS, Step, Window};
+use cxlab_attach::model::{REGISTERS, Step, Window};
 use cxlab_attach::placement::PAGE;
 use cxlab_attach::reuse::WindowTrace;
 use cxlab_engine::units::LineAddr;
@@ -19,7 +19,7 @@ use cxlab_workload::{OpKind, SyncPoint};
 use super::exact::ThreadWindow;
 use super::recorded::{Access, RecordedThread};
 use super::recorder::{Shared, cache};
-use super::sampled::{Part, SAMPLE, SEEN_NS};
+use super::sampled::{Part, SAMPLE, SAMPLE_BEFORE, SEEN_NS};
 use super::{Assumed, FIRST_CACHE, FIRST_WAYS};
 
 /// Instructions that the model is told of at once, as windows of `cxlab attach` have at most.
@@ -231,9 +231,7 @@ impl ThreadRecorder {
     fn seen(&mut self, shared: &Shared<'_>) -> Option<WindowTrace> {
         let steps = std::mem::take(&mut self.sample);
         let pages = &shared.pages;
-        let trace = WindowTrace::new(steps, BEFORE as usize, &mut |address| {
-            pages.pool_at(address)
-        });
+        let trace = WindowTrace::new(steps, SAMPLE_BEFORE, &mut |address| pages.pool_at(address));
         (!trace.is_empty()).then_some(trace)
     }
 
