@@ -566,11 +566,11 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
             outcome.judged.reuse / 1e9
         ));
     }
-    if outcome.judged.speed > 0.0 {
+    if outcome.judged.time > 0.0 {
         notes.push(format!(
             "in {:.3} s of CPU time misses are bounded by the CPU time over this machine's latency: the \
              program uses less memory at a time than its pages say, or this machine has more cache (--llc)",
-            outcome.judged.speed / 1e9
+            outcome.judged.time / 1e9
         ));
     }
     notes

@@ -44,7 +44,7 @@ pub(crate) struct JudgedNs {
     /// How soon watched lines were touched again.
     pub(crate) reuse: f64,
     /// The program's speed.
-    pub(crate) speed: f64,
+    pub(crate) time: f64,
 }
 
 /// What is known of a thread's time in a piece of code.
@@ -300,7 +300,7 @@ impl<'a> Prices<'a> {
             Judged::Pages | Judged::Counted => {}
             Judged::Lines => self.judged.lines += ns,
             Judged::Reuse => self.judged.reuse += ns,
-            Judged::Time => self.judged.speed += ns,
+            Judged::Time => self.judged.time += ns,
         }
         thread.computed_ns += ns as u64;
         let [delay, least, most] = known.delay(&self.answers, self.number);

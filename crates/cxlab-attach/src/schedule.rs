@@ -5,6 +5,8 @@
 const FIRST_COST: u32 = 10;
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
+/// Factor on the cost of a window in any code, while time waits for a window of its own code (*assumed*).
+pub(crate) const LATER: u32 = 2;
 /// Number of the first windows, and how many of those are taken only in code without a window. There are
 /// more of them while it is uncertain how many lines miss.
 const UNCERTAIN_WINDOWS: u64 = 32;

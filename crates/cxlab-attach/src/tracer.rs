@@ -25,6 +25,7 @@ use crate::schedule;
 use crate::slowdown::PoolReport;
 use crate::sys::{self, Resume, Status, Tid};
 use crate::thread::{Spent, State, Thread};
+use stops::Sample;
 
 /// Time between two readings of CPU times.
 const EPOCH: Duration = Duration::from_millis(10);
@@ -332,9 +333,7 @@ impl<'a> Tracer<'a> {
             State::Asked { since, cpu_ns, .. } if plain => self.look(tid, since, cpu_ns),
             _ => None,
         };
-        let unknown = sample
-            .as_ref()
-            .is_some_and(|sample| self.is_unknown(tid, sample));
+        let unknown = sample.as_ref().is_some_and(Sample::is_for_window);
         // Windows run one at a time. A thread that was asked in an earlier epoch may stop only now.
         let window = matches!(asked, State::Asked { window: true, .. });
         let window = window || unknown && self.may_have_window(true);
@@ -604,7 +603,7 @@ impl<'a> Tracer<'a> {
         let cost = schedule::cost(self.sum.windows, elsewhere || few, uncertain);
         let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
         let later = !elsewhere && self.threads.values().any(Thread::is_unknown);
-        self.last_window.elapsed() >= mean * cost * if later { 2 } else { 1 }
+        self.last_window.elapsed() >= mean * cost * if later { schedule::LATER } else { 1 }
     }
 
     /// Stops threads that owe enough delay to be held. Of the threads that ran, stops those with

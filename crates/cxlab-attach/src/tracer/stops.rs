@@ -20,9 +20,18 @@ const MOST_WATCHED: usize = 256;
 /// Where a thread was, and the calls that led there, if they are recorded.
 pub(super) struct Sample {
     place: Place,
+    /// The phase of its code, if a window has been there.
+    phase: Option<PhaseId>,
     /// Whether the thread was on its way out of a system call, where it cannot be stepped.
     inside: bool,
     stack: StackId,
+}
+
+impl Sample {
+    /// Whether a window may be taken where the thread stands, in code in which none has been.
+    pub(super) fn is_for_window(&self) -> bool {
+        self.phase.is_none() && !self.inside
+    }
 }
 
 impl Tracer<'_> {
@@ -45,18 +54,14 @@ impl Tracer<'_> {
         }
         let recorder = self.prices.recorder.as_mut();
         let stack = recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
+        let place = window::place(&registers);
+        let process = self.processes.get(&thread.pid);
         Some(Sample {
-            place: window::place(&registers),
+            place,
+            phase: process.and_then(|process| process.at(place.code)),
             inside,
             stack,
         })
-    }
-
-    /// Whether a sample is in code in which no window has been, so that one may be taken where the thread stands.
-    pub(super) fn is_unknown(&self, tid: Tid, sample: &Sample) -> bool {
-        let thread = self.threads.get(&tid);
-        let process = thread.and_then(|thread| self.processes.get(&thread.pid));
-        !sample.inside && process.is_some_and(|process| process.at(sample.place.code).is_none())
     }
 
     /// Prices the pending time that a sample decides.
@@ -68,8 +73,7 @@ impl Tracer<'_> {
             return;
         };
         process.tell(thread);
-        let now = sample.place;
-        let phase = process.at(now.code);
+        let (now, phase) = (sample.place, sample.phase);
         let before = thread.last_look();
         let before = before.filter(|look| look.code == phase);
         let (cpu_ns, plain) = (thread.stretch.cpu_ns, thread.is_plain());
@@ -171,10 +175,12 @@ impl Tracer<'_> {
             return;
         };
         let phase = process.add(trace, &places, &self.prices.facts, &*self.prices.fabric);
-        let threads = self.threads.values_mut();
-        threads
-            .filter(|thread| Some(thread.pid) == pid)
-            .for_each(|thread| thread.find_code(|place| process.at(place.code)));
+        if phase.is_some() {
+            let threads = self.threads.values_mut();
+            threads
+                .filter(|thread| Some(thread.pid) == pid)
+                .for_each(|thread| thread.find_code(|place| process.at(place.code)));
+        }
         let recorder = self.prices.recorder.as_mut();
         if let Some(((recorder, phase), steps)) = recorder.zip(phase).zip(recorded) {
             recorder.window(process.pid, tid, phase, steps, before);
