@@ -23,6 +23,10 @@ use crate::estimate::PhaseId;
 /// Number of watched lines that are remembered, of all phases (*assumed*).
 const REMEMBERED: usize = 256;
 
+/// Touches that count as seen in a time in which none was: what Jeffreys' prior of a rate has (H. Jeffreys, "Theory
+/// of Probability", 1939).
+const UNSEEN: f64 = 0.5;
+
 /// Number of a watched line.
 pub type WatchId = u64;
 
@@ -173,12 +177,26 @@ impl ReuseTimes {
         let known: f64 = windows.values().map(|(lines, _)| lines).sum();
         let until = survival(of().map(|one| (1.0, one)).collect());
         let before = until.into_iter().take_while(|(ns, _)| *ns < horizon);
-        let part = before.last().map_or(1.0, |(_, part)| part);
+        let (last, part) = before.last().unwrap_or((0.0, 1.0));
+        let part = part * rest(of(), last, horizon);
         (known > 0.0).then(|| Beyond {
             part,
             known,
             independent: independent(part, windows.into_values().collect()),
         })
+    }
+}
+
+/// Part of the lines not touched again until `last`, the last time that one was, that are not until the `horizon`
+/// either: all of them, if any was watched for that long. Otherwise nothing is known of the time behind the watches,
+/// such as those of a loop that has ended, and `UNSEEN` touches count in the time that they were watched for.
+fn rest<'a>(watched: impl Iterator<Item = &'a Watched>, last: f64, horizon: f64) -> f64 {
+    let (longest, longer) = watched.fold((0.0_f64, 0.0), |(longest, longer), one| {
+        (longest.max(one.ns), longer + (one.ns - last).max(0.0))
+    });
+    match longest < horizon && longer > 0.0 {
+        true => (-UNSEEN * (horizon - last) / longer).exp(),
+        false => 1.0,
     }
 }
 
@@ -269,6 +287,20 @@ mod tests {
                 .part,
             1.0
         );
+    }
+
+    /// Of a loop that ended, the last lines are not touched again, and nobody watched them for long.
+    #[test]
+    fn lines_watched_for_less_than_the_horizon_say_little_of_it() {
+        let mut lines = vec![(1_000.0, true); 22];
+        lines.extend([(2_000.0, false); 2]);
+        let part = |lines: &[_], horizon| times(lines).beyond(Some(PHASE), horizon).unwrap().part;
+        let near = part(&lines, 3_000.0);
+        assert!((near - (-0.5_f64).exp() / 12.0).abs() < 1e-9, "{near}");
+        assert!(part(&lines, 100_000.0) < 1e-9);
+        // One that was watched until then speaks for all.
+        lines.push((100_000.0, false));
+        assert!((part(&lines, 100_000.0) - 3.0 / 25.0).abs() < 1e-9);
     }
 
     /// Uses without order: times are exponential, and the part that misses is that of the memory which the cache
