@@ -222,7 +222,6 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
         overlap.misses, overlap.stream, overlap.window
     ));
     notes.push(shown(&small));
-    // The first event of a machine takes the kernel some milliseconds, which are not the program's here.
     if let Err(error) = sys::Breakpoint::probe() {
         notes.push(format!(
             "how soon lines are used again cannot be seen, because the kernel refuses breakpoints ({error}): \

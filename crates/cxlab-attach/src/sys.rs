@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-pub use events::Breakpoint;
+pub use events::{Breakpoint, NoEvent};
 pub use ring::{Counter, Ring};
 
 /// Number of a thread or process.

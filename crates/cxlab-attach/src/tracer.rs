@@ -78,6 +78,8 @@ pub(crate) struct Outcome {
 
 pub(crate) struct Tracer<'a> {
     prices: Prices<'a>,
+    /// Kept for what it saves other events, if the kernel allows it.
+    _no_event: Option<sys::NoEvent>,
     /// Events of all threads, which say where misses are, or how many lines are read.
     events: Opened,
     relay: Relay,
@@ -109,6 +111,7 @@ impl<'a> Tracer<'a> {
         prices.has_lines = events.count_lines();
         Tracer {
             prices,
+            _no_event: sys::NoEvent::open().ok(),
             events,
             relay,
             placement,
