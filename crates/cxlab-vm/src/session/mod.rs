@@ -197,20 +197,9 @@ pub fn run<M: Memory>(
     }
     // Guests are started on this thread, because they end with the thread that starts them.
     for (start, device) in starts.iter().zip(&devices) {
-        let words_needed = match device {
-            Some(_) => WORDS_WITH_DEVICE,
-            None => WORDS,
-        };
-        let own = SharedWords::new(words_needed).map_err(SessionError::System)?;
-        shared(&own)?;
-        descriptors.shared = own.fd();
-        guests.push(match start.snapshot {
-            None => Guest::boot(&start.job, descriptors)?,
-            Some(snapshot) => Guest::restore(&start.job, descriptors, snapshot)?,
-        });
-        // The descriptor is not for guests that are started later.
-        private(&own).map_err(SessionError::System)?;
+        let (own, guest) = start_one(start, device.is_some(), descriptors)?;
         words.push(own);
+        guests.push(guest);
     }
     let rings: Result<Vec<Shared<'_>>, SessionError> = words.iter().map(shared).collect();
     let rings = rings?;
@@ -282,6 +271,31 @@ pub fn run<M: Memory>(
             late: charged.late,
         })
     })
+}
+
+/// Starts a guest, with words that are shared with it alone.
+fn start_one(
+    start: &Start<'_>,
+    has_device: bool,
+    descriptors: Descriptors,
+) -> Result<(SharedWords, Guest), SessionError> {
+    let number = match has_device {
+        true => WORDS_WITH_DEVICE,
+        false => WORDS,
+    };
+    let words = SharedWords::new(number).map_err(SessionError::System)?;
+    shared(&words)?;
+    let descriptors = Descriptors {
+        shared: words.fd(),
+        ..descriptors
+    };
+    let guest = match start.snapshot {
+        None => Guest::boot(&start.job, descriptors)?,
+        Some(snapshot) => Guest::restore(&start.job, descriptors, snapshot)?,
+    };
+    // The descriptor is not for guests that are started later.
+    private(&words).map_err(SessionError::System)?;
+    Ok((words, guest))
 }
 
 /// Sets the flag when dropped.
