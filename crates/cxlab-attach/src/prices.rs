@@ -138,6 +138,15 @@ impl<'a> Prices<'a> {
         self.most_ns - self.least_ns > UNCERTAIN * (cpu_ns + self.least_ns)
     }
 
+    /// Most delay that a program may owe so far, in nanoseconds, whose threads used `open_ns` of CPU time that has no
+    /// price yet: for that, as much as the time itself, if any pool adds something.
+    pub(crate) fn most_owed_ns(&self, open_ns: f64) -> f64 {
+        let adds =
+            |answer: &Answer| answer.latency_ns > self.facts.local_ns || answer.stretch > 1.0;
+        let any = self.answers.iter().skip(1).any(adds);
+        self.most_ns + if any { open_ns } else { 0.0 }
+    }
+
     /// A sample found a thread in known code, so the intervals before its open samples get a price.
     /// They wait while the pace of that code will soon be known, or while code without a window may get one.
     pub(crate) fn seen(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId) {

@@ -7,6 +7,9 @@ const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
 /// Factor on the cost of a window in any code, while time waits for a window of its own code (*assumed*).
 pub(crate) const LATER: u32 = 2;
+/// Factor on the cost of a window, while windows have taken more time than the program may owe (*assumed*). Their
+/// time counts toward what it owes, so up to there they slow nothing down.
+pub(crate) const UNPAID: u32 = 2;
 /// Number of the first windows, and how many of those are taken only in code without a window. There are
 /// more of them while it is uncertain how many lines miss.
 const UNCERTAIN_WINDOWS: u64 = 32;

@@ -606,7 +606,21 @@ impl<'a> Tracer<'a> {
         let cost = schedule::cost(self.sum.windows, elsewhere || few, uncertain);
         let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
         let later = !elsewhere && self.threads.values().any(Thread::is_unknown);
-        self.last_window.elapsed() >= mean * cost * if later { schedule::LATER } else { 1 }
+        let later = if later { schedule::LATER } else { 1 };
+        let paid = if self.are_windows_paid() {
+            1
+        } else {
+            schedule::UNPAID
+        };
+        self.last_window.elapsed() >= mean * cost * later * paid
+    }
+
+    /// Whether the program may owe as much delay as windows took so far. What a recording is for may add more than
+    /// this run does.
+    fn are_windows_paid(&self) -> bool {
+        let open_ns = self.threads.values().map(Thread::waits_ns).sum();
+        self.prices.recorder.is_some()
+            || self.prices.most_owed_ns(open_ns) >= self.sum.window_time.as_nanos() as f64
     }
 
     /// Stops threads that owe enough delay to be held. Of the threads that ran, stops those with

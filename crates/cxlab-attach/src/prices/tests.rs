@@ -90,6 +90,24 @@ fn a_slowdown_is_uncertain_if_its_interval_is_wide() {
     assert!(prices.is_uncertain(1e9));
 }
 
+/// Time without a price may owe as much as it is, but nothing where no pool adds anything.
+#[test]
+fn open_time_may_owe_delay_only_if_a_pool_adds_some() {
+    let owed = |local_ns| {
+        let mut fabric = Two;
+        let mut prices = Prices::new(
+            &mut fabric,
+            Facts {
+                local_ns,
+                ..facts()
+            },
+        );
+        prices.most_ns = 1e6;
+        prices.most_owed_ns(2e6)
+    };
+    assert_eq!([90.0, 289.0, 290.0, 1e6].map(owed), [3e6, 3e6, 1e6, 1e6]);
+}
+
 struct Followed<'a> {
     prices: Prices<'a>,
     thread: Thread,
