@@ -1,5 +1,5 @@
-//! The report of an attached run as people read it: slowdown first, then pools, then the sources of the
-//! numbers.
+//! The report of an attached run as people read it: slowdown first, then pools, then where its numbers
+//! come from.
 
 use cxlab_attach::report::{AttachReport, SampledReport, Tier};
 use cxlab_attach::slowdown::{PoolReport, Slowdown};

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The event engine and the model agree on a pointer chase that is recorded under QEMU, whatever else the
-/// machine does.
+/// The event engine and the model agree on a pointer chase that is recorded under QEMU, on a busy machine
+/// as on an idle one.
 #[test]
 fn a_run_is_verified_against_the_event_engine() {
     let Some((found, _)) = verified("attach-verify", &[]) else {
