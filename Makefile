@@ -196,10 +196,11 @@ publish-check: need-rust ## Package the library crates as for publishing, and co
 bench: need-rust ## Measure speed (docs/explain/performance.md has the numbers and the machine)
 	$(CARGO) bench --locked -p cxlab-benches
 
+# PARTS="slowdown programs" measures those alone.
 .PHONY: attach-table
 attach-table: build ## Measure cxlab attach on this machine (docs/explain/attach.md), which must be idle
 	$(CARGO) build --release --locked -p cxlab-attach --examples
-	$(TARGET)/release/examples/table $(CXLAB) scenarios/direct.toml
+	$(TARGET)/release/examples/table $(CXLAB) scenarios/direct.toml $(PARTS)
 
 # With CXLAB_TRACES=DIR also those that need the paper's traces. The package is the optimised one.
 .PHONY: figures
