@@ -60,3 +60,10 @@ def test_names_in_the_documents_exist(root, name):
     for found in re.findall(r"cxlab\.([A-Za-z_]+)", (root / name).read_text()):
         known = hasattr(cxlab, found) or importlib.util.find_spec(f"cxlab.{found}")
         assert known or found == "toml", found
+
+
+def test_shipped_scenarios_in_the_documents_exist(root):
+    pages = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    for page in pages:
+        for found in re.findall(r"(?<![\w/])scenarios/[a-z0-9/-]+\.toml", page.read_text()):
+            assert (root / found).is_file(), f"{page.name}: {found}"
