@@ -123,7 +123,7 @@ impl Schema {
         self.types(schema, &mut parts, 0);
         match parts.is_empty() {
             true => "any value".to_owned(),
-            false => parts.into_iter().collect::<Vec<_>>().join(", or "),
+            false => in_order(parts).join(", or "),
         }
     }
 
@@ -297,6 +297,14 @@ fn list(title: &str, schema: &Schema, tables: &[Place<'_>]) -> String {
 }
 
 /// The mistake of a key that does not exist.
+/// Parts of a type: numbers by their values, and others by their letters.
+fn in_order(parts: BTreeSet<String>) -> Vec<String> {
+    let mut parts: Vec<String> = parts.into_iter().collect();
+    let number = |part: &String| part.parse::<f64>().unwrap_or(f64::INFINITY);
+    parts.sort_by(|one, other| number(one).total_cmp(&number(other)));
+    parts
+}
+
 fn unknown(key: &str, before: &[String], name: &str, names: &BTreeSet<&str>) -> Failure {
     let table = match before.is_empty() {
         true => "a scenario".to_owned(),
