@@ -618,9 +618,11 @@ impl<'a> Tracer<'a> {
     /// Whether the program may owe as much delay as windows took so far. What a recording is for may add more than
     /// this run does.
     fn are_windows_paid(&self) -> bool {
+        if self.prices.recorder.is_some() {
+            return true;
+        }
         let open_ns = self.threads.values().map(Thread::waits_ns).sum();
-        self.prices.recorder.is_some()
-            || self.prices.most_owed_ns(open_ns) >= self.sum.window_time.as_nanos() as f64
+        self.prices.most_owed_ns(open_ns) >= self.sum.window_time.as_nanos() as f64
     }
 
     /// Stops threads that owe enough delay to be held. Of the threads that ran, stops those with

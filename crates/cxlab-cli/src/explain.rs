@@ -296,8 +296,7 @@ fn list(title: &str, schema: &Schema, tables: &[Place<'_>]) -> String {
     text
 }
 
-/// The mistake of a key that does not exist.
-/// Parts of a type: numbers by their values, and others by their letters.
+/// Sorts alternatives of a type: numbers first, by value, and then the others, by their text.
 fn in_order(parts: BTreeSet<String>) -> Vec<String> {
     let mut parts: Vec<String> = parts.into_iter().collect();
     let number = |part: &String| part.parse::<f64>().unwrap_or(f64::INFINITY);
@@ -305,6 +304,7 @@ fn in_order(parts: BTreeSet<String>) -> Vec<String> {
     parts
 }
 
+/// The mistake of a key that does not exist.
 fn unknown(key: &str, before: &[String], name: &str, names: &BTreeSet<&str>) -> Failure {
     let table = match before.is_empty() {
         true => "a scenario".to_owned(),

@@ -1,5 +1,4 @@
-//! The report of an attached run as people read it: slowdown first, then pools, then where its numbers
-//! come from.
+//! The report of an attached run as people read it: slowdown, pools, and where its numbers come from.
 
 use cxlab_attach::report::{AttachReport, SampledReport, Tier};
 use cxlab_attach::slowdown::{PoolReport, Slowdown};
