@@ -176,9 +176,9 @@ impl BlockUse {
         let mean_ns = if lines > 0.0 { fetched_ns / lines } else { 0.0 };
         let apart_ns = chance * self.apart * mean_ns;
         let chain_ns = self.chain(latency);
-        let any = self.any_misses(chance);
+        let missing = self.missing(chance);
         let waits_ns = self.longest(chain_ns, 0.0, latency, chance);
-        let least_ns = (1.0 - any) * computing_ns + waits_ns.max(any * computing_ns);
+        let least_ns = (1.0 - missing) * computing_ns + waits_ns.max(missing * computing_ns);
         let buffers_ns = chance * fetched_ns;
         overlapped(least_ns, apart_ns, buffers_ns, mean_ns, ahead_ns)
     }
@@ -209,12 +209,18 @@ impl BlockUse {
         chain
     }
 
-    /// Probability that any load or store misses, where each does with probability `chance`. 1 of a block without any,
-    /// whose lines are prefetched.
-    fn any_misses(&self, chance: f64) -> f64 {
+    /// Part of the program that is in blocks with a miss, if all blocks are like this one and each load and store
+    /// misses with probability `chance`. 1 of a block without any, whose lines are prefetched.
+    ///
+    /// A block begins with a miss. Behind it follow on average (1 - `chance`) / `chance` loads and stores that do not
+    /// miss, until the next block.
+    fn missing(&self, chance: f64) -> f64 {
         match self.loads.iter().sum::<u32>() {
             0 => 1.0,
-            loads => 1.0 - (1.0 - chance).powi(loads.min(1 << 20) as i32),
+            loads => {
+                let misses = chance * f64::from(loads);
+                misses / (misses + 1.0 - chance)
+            }
         }
     }
 
@@ -229,7 +235,7 @@ impl BlockUse {
                 let all: f64 = all
                     .map(|(loads, latency)| f64::from(*loads) * latency)
                     .sum();
-                self.any_misses(chance) * all / f64::from(loads)
+                self.missing(chance) * all / f64::from(loads)
             }
         };
         (chance * chain.max(fetched)).max(one)

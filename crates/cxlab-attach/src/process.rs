@@ -44,6 +44,8 @@ const COUNTED_HALVINGS: u32 = 20;
 /// Times that the cache is filled until a line is watched no longer (*assumed*: what is known of that time
 /// changes with further lines).
 const WATCHED_HORIZONS: f64 = 2.0;
+/// Breakpoints on a watched line: one on bytes that were touched, and one on others.
+const BREAKPOINTS_OF_LINE: usize = 2;
 /// Change of a pace from which on estimates are made anew.
 const PACE_CHANGE: f64 = 0.05;
 /// Windows of a phase are analysed again when the number of windows has grown by this part, and at the latest
@@ -407,8 +409,8 @@ impl Process {
         Some(lines * told)
     }
 
-    /// A thread watches lines that a window left, as far apart as possible, until it watches so many. Only those
-    /// are watched for which the processor has a breakpoint.
+    /// A thread watches lines that a window left, as far apart as possible, until it has so many breakpoints. Only
+    /// those are watched for which the processor has a breakpoint.
     pub(crate) fn watch(
         &mut self,
         tid: Tid,
@@ -422,13 +424,24 @@ impl Process {
         let window = self.estimator.windows() + 1;
         let cached = self.locality.cached(window, trace);
         let mut left = trace.left();
-        left.retain(|address| !cached.contains(&(address / 64)));
-        let number = left.len().min(most.saturating_sub(thread.watched.len()));
+        left.retain(|left| !cached.contains(&(left.address / 64)));
+        let taken: usize = thread.watched.iter().map(Watch::breakpoints).sum();
+        let number = left
+            .len()
+            .min(most.saturating_sub(taken) / BREAKPOINTS_OF_LINE);
         let at = |one: usize| (one * left.len() / number + window as usize) % left.len();
         let times = &mut self.locality.times;
-        let set = (0..number).filter_map(|one| Breakpoint::set(tid, left[at(one)]).ok());
-        let set = set.map(|breakpoint| Watch::new(times.begin(window), breakpoint));
-        thread.watched.extend(set);
+        for one in 0..number {
+            let left = left[at(one)];
+            let beside = left.beside(window + one as u64);
+            let words = [Some(left.address), beside].into_iter().flatten();
+            let set: Vec<Breakpoint> = words
+                .filter_map(|word| Breakpoint::set(tid, word).ok())
+                .collect();
+            if !set.is_empty() {
+                thread.watched.push(Watch::new(times.begin(window), set));
+            }
+        }
     }
 
     /// Tells what is known of the lines that a thread watches.

@@ -43,6 +43,29 @@ pub struct WindowTrace {
     pools: BTreeMap<u64, usize>,
 }
 
+/// Bytes that a breakpoint sees, and how many times that a line has.
+const WORD: u64 = 8;
+const WORDS: u32 = 8;
+
+/// A line that a window touched and left.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Left {
+    /// Last address in it that was touched.
+    pub address: u64,
+    /// Its words in which a touch began, one bit each.
+    words: u8,
+}
+
+impl Left {
+    /// Address of a word in which no touch began, of which `number` chooses one. `None` if there is none.
+    pub fn beside(&self, number: u64) -> Option<u64> {
+        let free = u64::from(self.words.count_zeros());
+        let mut words = (0..u64::from(WORDS)).filter(|word| self.words >> word & 1 == 0);
+        let word = words.nth(number.checked_rem(free)? as usize)?;
+        Some(self.address / 64 * 64 + word * WORD)
+    }
+}
+
 impl WindowTrace {
     /// A window of these instructions, the first `before` of which only show what was touched before. `find`
     /// gives the pool of an address, or `None` if nothing is mapped there.
@@ -73,9 +96,9 @@ impl WindowTrace {
         self.pools.keys().copied().collect()
     }
 
-    /// Addresses of lines that the window touched first behind what only shows what was touched before, and not
+    /// Lines that the window touched first behind what only shows what was touched before, and not
     /// any more in its last eighth, so that one use is over when the next is waited for.
-    pub fn left(&self) -> Vec<u64> {
+    pub fn left(&self) -> Vec<Left> {
         let of = |steps: &[Step]| -> HashSet<u64> {
             let touches = steps.iter().flat_map(|step| &step.touches);
             touches.map(|touch| touch.address / 64).collect()
@@ -83,9 +106,11 @@ impl WindowTrace {
         let (before, rest) = self.steps.split_at(self.before.min(self.steps.len()));
         let (first, behind) = rest.split_at(rest.len() - rest.len() / 8);
         let (before, behind) = (of(before), of(behind));
-        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut last: BTreeMap<u64, Left> = BTreeMap::new();
         for touch in first.iter().flat_map(|step| &step.touches) {
-            last.insert(touch.address / 64, touch.address);
+            let line = last.entry(touch.address / 64).or_default();
+            line.address = touch.address;
+            line.words |= 1 << (touch.address / WORD % u64::from(WORDS));
         }
         last.retain(|line, _| !before.contains(line) && !behind.contains(line));
         last.into_values().collect()
@@ -480,9 +505,25 @@ mod tests {
         let trace = WindowTrace::new(steps.collect(), 10, &mut |_| Some(0));
         let expected = (10..89u64).filter(|line| *line != 20);
         let expected: Vec<u64> = expected.map(|line| line * 64 + 8).collect();
-        assert_eq!(trace.left(), expected);
+        let left: Vec<u64> = trace.left().iter().map(|left| left.address).collect();
+        assert_eq!(left, expected);
         let short = WindowTrace::new(vec![Step::load(64, &[1], &[1])], 10, &mut |_| Some(0));
-        assert_eq!(short.left(), [0u64; 0]);
+        assert!(short.left().is_empty());
+    }
+
+    #[test]
+    fn bytes_beside_those_of_a_line_were_not_touched() {
+        let walk = |words: u64| {
+            let touches = (0..words)
+                .map(|word| 640 + word * 8)
+                .chain((0..8).map(|_| 6400));
+            let steps = touches.map(|address| Step::load(address, &[1], &[1]));
+            WindowTrace::new(steps.collect(), 0, &mut |_| Some(0)).left()
+        };
+        let beside = |words, number| walk(words)[0].beside(number);
+        let all: Vec<_> = (0..6).map(|number| beside(5, number)).collect();
+        assert_eq!(all, [680, 688, 696, 680, 688, 696].map(Some));
+        assert_eq!((beside(7, 5), beside(8, 5)), (Some(696), None));
     }
 
     /// Another window touched every second line of a walk: only the others miss, in each repetition.

@@ -13,8 +13,9 @@
 //! "Nonparametric Estimation from Incomplete Observations", Journal of the American Statistical Association,
 //! volume 53, 1958).
 //!
-//! A breakpoint sees eight bytes, of 64. A line that is next touched elsewhere seems to be used later than it is,
-//! so that too few lines are in the cache, and never too many.
+//! A breakpoint sees eight bytes, of 64. So a line has two of them, one on bytes that were touched and one on others.
+//! A line that is next touched elsewhere seems to be used later than it is, so that too few lines are in the
+//! cache, and never too many.
 
 use std::collections::{BTreeMap, VecDeque};
 

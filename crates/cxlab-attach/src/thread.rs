@@ -80,18 +80,35 @@ pub(crate) struct Thread {
 /// A line that a thread watches.
 pub(crate) struct Watch {
     id: WatchId,
-    breakpoint: Breakpoint,
+    /// Breakpoints on the line, one at least.
+    breakpoints: Vec<Breakpoint>,
     /// CPU time in windows meanwhile, which is not the program's, in nanoseconds.
     stepped_ns: u64,
 }
 
 impl Watch {
-    pub(crate) fn new(id: WatchId, breakpoint: Breakpoint) -> Watch {
+    pub(crate) fn new(id: WatchId, breakpoints: Vec<Breakpoint>) -> Watch {
         Watch {
             id,
-            breakpoint,
+            breakpoints,
             stepped_ns: 0,
         }
+    }
+
+    /// Number of its breakpoints.
+    pub(crate) fn breakpoints(&self) -> usize {
+        self.breakpoints.len()
+    }
+
+    /// CPU time of the thread until it touched the line, or until now, in nanoseconds, and whether it touched the
+    /// line at all. `None` if that cannot be read.
+    fn read(&self) -> Option<(f64, bool)> {
+        let all = self.breakpoints.iter().map(Breakpoint::read);
+        let all: Vec<(u64, bool)> = all.collect::<Result<_, _>>().ok()?;
+        let again = all.iter().any(|(_, again)| *again);
+        let told = all.iter().filter(|(_, touched)| *touched == again);
+        let ns = told.map(|(ns, _)| *ns).min()?;
+        Some((ns.saturating_sub(self.stepped_ns) as f64, again))
     }
 }
 
@@ -255,10 +272,9 @@ impl Thread {
     pub(crate) fn tell(&mut self, times: &mut ReuseTimes, longest: f64) -> bool {
         let mut changes = false;
         self.watched.retain(|watch| {
-            let Ok((ns, again)) = watch.breakpoint.read() else {
+            let Some((ns, again)) = watch.read() else {
                 return false;
             };
-            let ns = ns.saturating_sub(watch.stepped_ns) as f64;
             changes |= times.tell(watch.id, ns, again);
             !again && ns < longest
         });

@@ -1,4 +1,5 @@
 use super::*;
+use crate::density::tests::number;
 
 fn run(steps: &[Step]) -> WindowUse {
     let mut window = Window::new(2, Overlap::default());
@@ -111,7 +112,8 @@ fn a_rare_miss_is_not_hidden_by_the_computing_of_other_blocks() {
             assert!((time(latency, chance) - expected).abs() < 1e-9);
         }
     }
-    // Of two loads that wait for nothing but memory, both, one or none miss, each as long as one.
+    // Of loads that wait for nothing but memory, a block has two, the first of which misses, and nine that do not
+    // miss are between two blocks.
     let two = BlockUse {
         nodes: vec![Node::Miss(0, 0), Node::Miss(0, 0)],
         fetched: vec![0.2],
@@ -120,7 +122,7 @@ fn a_rare_miss_is_not_hidden_by_the_computing_of_other_blocks() {
     };
     let found = two.time(&[300.0], 0.1, 100.0, &mut 0.0);
     assert!(
-        (found - (0.81 * 100.0 + 0.19 * 300.0)).abs() < 1e-9,
+        (found - (9.0 * 100.0 + 2.0 * 300.0) / 11.0).abs() < 1e-9,
         "{found}"
     );
 }
@@ -243,6 +245,36 @@ fn a_line_that_was_touched_is_not_waited_for_again() {
     assert_eq!(run(&steps).pools[0].reads, 10.0);
 }
 
+/// A load in twenty instructions, of which each misses with the same probability. Whether it is known which ones miss,
+/// or only how many: the waits are as many.
+#[test]
+fn misses_that_are_known_and_their_probability_have_as_many_waits() {
+    let steps: Vec<Step> = (0..400_000)
+        .map(|at| match at % 20 {
+            0 => Step::load(far(at), &[1], &[2]),
+            _ => Step::default(),
+        })
+        .collect();
+    let all = run(&steps);
+    for chance in [0.05, 0.1, 0.25, 0.5, 0.75, 0.95] {
+        let mut state = 1;
+        let mut drawn = || {
+            let mut exact = Window::exact(1, Overlap::default());
+            for step in &steps {
+                exact.step(step, &mut |_| {
+                    let drawn = number(&mut state) % 1000;
+                    (drawn < (1000.0 * chance) as u64).then_some(0)
+                });
+            }
+            exact.finish().pools[0].waits
+        };
+        let exact = (0..8).map(|_| drawn()).sum::<f64>() / 8.0;
+        let found: f64 = all.blocks.iter().map(|block| block.waits(chance)).sum();
+        let error = found / exact - 1.0;
+        assert!(error.abs() < 0.02, "{chance}: {found} for {exact}");
+    }
+}
+
 /// Eight independent loads, and eight in a chain, with a cache that holds half of their lines.
 #[test]
 fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
@@ -259,7 +291,8 @@ fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
     assert_eq!(block(&chain, 8.0 / 12.0).waits(1.0), 8.0);
     assert_eq!(block(&chain, 8.0 / 12.0).waits(0.5), 4.0);
     assert_eq!(block(&apart, 8.0 / 12.0).waits(1.0), 1.0);
-    assert_eq!(block(&apart, 8.0 / 12.0).waits(0.5), 1.0 - 0.5f64.powi(8));
+    // A miss begins a block of eight loads, of which half miss, and one load in between does not.
+    assert_eq!(block(&apart, 8.0 / 12.0).waits(0.5), 8.0 / 9.0);
     assert_eq!(block(&apart, 2.0).waits(1.0), 2.0);
     assert_eq!(block(&chain, 2.0).waits(0.0), 0.0);
     // On this machine, a chain takes its latencies, and parallel lines take twice as long.
