@@ -181,5 +181,14 @@ pub fn notes(document: &Document, plan: &Plan) -> Vec<Note> {
             tell((*table).to_owned(), why);
         }
     }
+    let named = scenario.fabric.links.keys();
+    let named = named.map(|name| format!("fabric.links.{name}"));
+    let of_devices = (0..scenario.devices.len()).map(|at| format!("devices[{at}].link"));
+    let whole = ["fabric.link", "fabric.edge_link"].map(str::to_owned);
+    for link in whole.into_iter().chain(named).chain(of_devices) {
+        if document.get(&format!("{link}.bandwidth")).is_some() {
+            tell(format!("{link}.lanes"), "`bandwidth` gives the rate");
+        }
+    }
     notes
 }

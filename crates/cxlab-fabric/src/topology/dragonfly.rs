@@ -141,6 +141,6 @@ mod tests {
             ..Dragonfly::default()
         };
         let error = dragonfly.build(&Endpoints::numbered(8, 8)).unwrap_err();
-        assert_eq!(error.to_string(), "`groups`: 6 is not from 2 to 5");
+        assert_eq!(error.to_string(), "`groups`: found 6; allowed: 2 to 5");
     }
 }

@@ -122,8 +122,11 @@ mod tests {
             let built = star.build(&Endpoints::numbered(2, 2));
             built.unwrap_err().to_string()
         };
-        assert_eq!(error(2, 2), "`switches_per_ring`: 2 is not from 3 to 2047");
-        assert_eq!(error(1, 4), "`rings`: 1 is not from 2 to 1023");
-        assert_eq!(error(1024, 4), "`rings`: 1024 is not from 2 to 1023");
+        assert_eq!(
+            error(2, 2),
+            "`switches_per_ring`: found 2; allowed: 3 to 2047"
+        );
+        assert_eq!(error(1, 4), "`rings`: found 1; allowed: 2 to 1023");
+        assert_eq!(error(1024, 4), "`rings`: found 1024; allowed: 2 to 1023");
     }
 }

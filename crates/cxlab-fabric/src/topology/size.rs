@@ -32,6 +32,6 @@ pub(super) fn bounded(
     }
     Err(ParamError::new(
         field,
-        format!("{value} is not from {least} to {most}"),
+        format!("found {value}; allowed: {least} to {most}"),
     ))
 }

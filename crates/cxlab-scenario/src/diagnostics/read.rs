@@ -173,6 +173,8 @@ fn syntax_errors(text: &str, mut errors: Vec<toml::de::Error>) -> Diagnostics {
             diagnostic.label = "already given above".to_owned();
         } else if boolean && let Some(word) = word {
             diagnostic = diagnostic.with_help(format!("write {word}"));
+        } else if let Some(open) = unclosed(before) {
+            diagnostic = diagnostic.with_help(format!("the `{{` in line {open} is not closed"));
         }
         found.push(diagnostic.anchored(Anchor::Bytes(span)));
         if !unquoted && !repeated {
@@ -180,6 +182,13 @@ fn syntax_errors(text: &str, mut errors: Vec<toml::de::Error>) -> Diagnostics {
         }
     }
     found
+}
+
+/// Line of a `{` that is not closed in that line, nor behind it.
+fn unclosed(text: &str) -> Option<usize> {
+    let (before, behind) = text.split_at(text.rfind('{')?);
+    let is_open = behind.contains('\n') && !behind.contains('}');
+    is_open.then(|| before.matches('\n').count() + 1)
 }
 
 fn unquoted_string(value: &str) -> Diagnostic {

@@ -63,6 +63,7 @@ fn syntax_errors_have_file_line_and_column() {
         é = 1\n => s.toml:1:1 // not valid TOML
         a = 1\na = 2\n => s.toml:2:1 // duplicate key // already given above
         a = [1,\nb = 2\n => s.toml:2:
+        a = { b = 1\n[c]\n => s.toml:2:1 // help: the `{` in line 1 is not closed
         a = 1979-05-27\n => s.toml:1:5 // date or time
         a = 99999999999999999999\n => s.toml:1:5 // does not fit into 64 bits
     "#;

@@ -32,11 +32,11 @@ fn every_mistake_is_reported_once_with_place_value_and_what_is_allowed() {
         workload = "trase" => help: write { kind = "trace" }
         workload = [1] => expected a table, found an array of 1 value
 
-        count = 0 => `hosts[0].count` is 0, but must be from 1 to 64 // s.toml:3:9
-        count = 65 => allowed: from 1 to 64
-        seed = -1 => `hosts[0].seed` is -1, but must be at least 0
-        share = 0.0 => is 0.0, but must be more than 0.0 and at most 1.0
-        share = 2 => is 2, but must be more than 0.0 and at most 1.0
+        count = 0 => `hosts[0].count`: found 0; allowed: 1 to 64 // s.toml:3:9
+        count = 65 => allowed: 1 to 64
+        seed = -1 => `hosts[0].seed`: found -1; allowed: at least 0
+        share = 0.0 => found 0.0; allowed: more than 0.0 and at most 1.0
+        share = 2 => found 2; allowed: more than 0.0 and at most 1.0
 
         workload = { kind = "tarce", file = "x", what = 3 } => unknown kind "tarce" in `hosts[0].workload`
             // s.toml:3:21 // help: did you mean `trace`? // help: allowed kinds: `random`, `trace`
@@ -59,9 +59,9 @@ fn mistakes_at_the_top_of_the_file_are_reported_likewise() {
         tier = "nera" => did you mean "near"? // allowed values: "near", "far"
         tier = 3 => `tier`: expected a string, found the integer 3 // "near", "far"
         window = [1] => `window` has 1 entry, but must have 2 entries // s.toml:1:10
-        window = [1, 256] => `window[1]` is 256, but must be from 0 to 255 // s.toml:1:14
+        window = [1, 256] => `window[1]`: found 256; allowed: 0 to 255 // s.toml:1:14
         window = 1 => `window`: expected an array, found the integer 1
-        limits = { reads = 70000 } => `limits.reads` is 70000 // from 0 to 65535
+        limits = { reads = 70000 } => `limits.reads`: found 70000 // 0 to 65535
         limits = { "a b" = "x" } => `limits."a b"`: expected an integer
         hots = [] => unknown key `hots` at the top level
     "#;

@@ -114,10 +114,9 @@ pub(super) fn check_number(number: &Number, all: &[&Value], path: &Path) -> Diag
         return Diagnostics::new();
     }
     let range = range_words(least.as_ref(), most.as_ref());
-    let message = format!("`{path}` is {number}, but must be {range}");
+    let message = format!("`{path}`: found {number}; allowed: {range}");
     Diagnostic::new(path.to_string(), message)
         .with_label("out of range")
-        .with_help(format!("allowed: {range}"))
         .into()
 }
 
@@ -182,7 +181,7 @@ fn range_words(least: Option<&Bound>, most: Option<&Bound>) -> String {
     match (least, most) {
         (Some(least), Some(most)) if is_widest(most) => above(least),
         (Some(least), Some(most)) if !least.exclusive && !most.exclusive => {
-            format!("from {} to {}", least.number, most.number)
+            format!("{} to {}", least.number, most.number)
         }
         (Some(least), Some(most)) => format!("{} and {}", above(least), below(most)),
         (Some(least), None) => above(least),
