@@ -177,6 +177,36 @@ fn hosts_limit_themselves_where_nothing_is_busy() {
     assert_eq!(found.limit, Limit::Pace);
 }
 
+/// Of a link that carries 106.7 GB/s of lines, at a latency of 217 ns: 360 requests fill it, and hardly wait.
+#[test]
+fn a_wire_full_of_lines_is_the_bottleneck_although_requests_hardly_wait() {
+    let direct = "fabric.topology={ kind = \"direct\" }";
+    let with = |outstanding| {
+        let issue = format!("hosts[0].issue.outstanding={outstanding}");
+        bottleneck(&[
+            direct,
+            "hosts[0].requests=1000000",
+            "measure.requests=40000",
+            &issue,
+        ])
+    };
+    let (report, found) = with(360);
+    assert_eq!(
+        (found.name.as_str(), found.limit),
+        ("mem->host", Limit::Wire)
+    );
+    assert!(found.share < 0.01, "{found:?}");
+    assert!(
+        report
+            .notes
+            .iter()
+            .all(|note| !note.path.ends_with("outstanding"))
+    );
+    // The wire is always busy with 320, too, but with flits that are not full.
+    let (_, found) = with(320);
+    assert_eq!(found.limit, Limit::Outstanding, "{found:?}");
+}
+
 #[test]
 fn where_nothing_is_served_no_stage_is_the_longest() {
     let set = [

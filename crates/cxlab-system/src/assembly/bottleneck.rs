@@ -15,6 +15,7 @@
 use cxlab_plan::{End, Plan};
 use serde_json::{Map, Value};
 
+use super::limited::lines_carried;
 use crate::report::{Bottleneck, DeviceReport, HostReport, Limit, LinkReport};
 
 /// Waits at places that are alike limit nothing if their sum is below this fraction of all latency.
@@ -176,9 +177,10 @@ fn behind<'a>(
     longest(next.into_iter().filter_map(explains))
 }
 
-/// The bottleneck of a run whose requests took `latency_ns` in all.
+/// The bottleneck of a run of `window_ns` whose requests took `latency_ns` in all.
 pub(super) fn find(
     plan: &Plan,
+    window_ns: f64,
     latency_ns: f64,
     hosts: &[HostReport],
     links: &[LinkReport],
@@ -208,7 +210,8 @@ pub(super) fn find(
         })
     };
     let most = longest(places.iter().copied());
-    let Some(mut place) = most.filter(|most| alike(most).1 >= SMALL * latency_ns) else {
+    let waits = most.filter(|most| alike(most).1 >= SMALL * latency_ns);
+    let Some(mut place) = waits.or_else(|| fullest(plan, &places, links, window_ns)) else {
         return Some(by_hosts(plan, hosts));
     };
     // Each step leads downstream, so a path has no more of them than there are links.
@@ -229,19 +232,40 @@ pub(super) fn find(
     ))
 }
 
+/// The wire that carries most of the lines that it could, if that is nearly all. Hosts with just as many requests in
+/// flight as fill it hardly wait for it. A wire may be always busy with flits that are half empty, and carry more.
+fn fullest<'a>(
+    plan: &Plan,
+    places: &[Place<'a>],
+    links: &[LinkReport],
+    window_ns: f64,
+) -> Option<Place<'a>> {
+    let carried =
+        |number: usize| lines_carried(&plan.links[number / 2], &links[number], window_ns * 1e3);
+    let full = places.iter().filter_map(|place| match place.at {
+        At::Link(number) if carried(number) >= ALWAYS => {
+            let limit = Limit::Wire;
+            Some((carried(number), Place { limit, ..*place }))
+        }
+        At::Link(_) | At::Device => None,
+    });
+    let most = full.reduce(|most, one| if one.0 > most.0 { one } else { most });
+    most.map(|(_, place)| place)
+}
+
 /// The bottleneck where only the hosts themselves limit the rate.
 fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
-    let (mut may, mut have) = (0.0, 0.0);
-    let mut simple = true;
+    // Requests in flight of all hosts, and of those that may have no more.
+    let (mut all, mut full) = (0.0, 0.0);
     for (host, report) in plan.hosts.iter().zip(hosts) {
-        let group = &plan.scenario.hosts[host.group];
-        match group.requester() {
-            Some(issue) => may += f64::from(issue.outstanding),
-            None => simple = false,
+        all += report.in_flight;
+        let issue = plan.scenario.hosts[host.group].requester();
+        let most = issue.map(|issue| f64::from(issue.outstanding));
+        if most.is_some_and(|most| report.in_flight >= FULL * most) {
+            full += report.in_flight;
         }
-        have += report.in_flight;
     }
-    let limit = match simple && have >= FULL * may {
+    let limit = match full > 0.5 * all {
         true => Limit::Outstanding,
         false => Limit::Pace,
     };

@@ -6,7 +6,7 @@ use cxlab_protocol::Channel;
 use cxlab_scenario::Note;
 
 use crate::readings::LinkReadings;
-use crate::report::{LinkReport, Report};
+use crate::report::{Bottleneck, Limit, LinkReport, Report};
 
 /// A wire that carries less than this fraction of its possible lines is not the limit.
 const FULL: f64 = 0.95;
@@ -24,7 +24,7 @@ const USED: f64 = 0.9;
 const HELD: f64 = 0.5;
 
 /// Lines carried in one direction, as a fraction of the lines that the wire could carry.
-fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64 {
+pub(super) fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64 {
     (report.payload_bytes / 64) as f64 * link.params.line_ps() / window_ps
 }
 
@@ -76,8 +76,13 @@ fn waits(stage: &str) -> bool {
     stage == "credits" || stage.ends_with("queue")
 }
 
-/// Notes on groups of hosts that are limited by their requests in flight, where no link is full.
+/// Notes on groups of hosts that are limited by their requests in flight, where no link is full and no other place
+/// is the bottleneck.
 pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
+    let elsewhere = |found: &Bottleneck| !matches!(found.limit, Limit::Outstanding | Limit::Pace);
+    if report.bottleneck.as_ref().is_some_and(elsewhere) {
+        return Vec::new();
+    }
     let report_ps = (report.window_ns * 1e3).max(1.0);
     let waits = report.stages_ns.iter().filter(|(name, _)| waits(name));
     let queue: f64 = waits.filter_map(|(_, value)| value.as_f64()).sum();
