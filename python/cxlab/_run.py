@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from cxlab import _native
 from cxlab._kernel import Kernel, Offer
 from cxlab._result import Result
-from cxlab._scenario import PathLike, Scenario
+from cxlab._scenario import PathLike, Scenario, scenario_of
 from cxlab._types import Note, Threads
 
 if TYPE_CHECKING:
@@ -174,8 +174,16 @@ class Plan:
         return result
 
 
-def plan(scenario: Scenario, *, workloads: Mapping[str, Workload | Kernel] | None = None) -> Plan:
-    """Resolves a scenario. Raises :class:`cxlab.ScenarioError` with every mistake in it."""
+def plan(
+    scenario: Scenario | PathLike,
+    *,
+    workloads: Mapping[str, Workload | Kernel] | None = None,
+) -> Plan:
+    """Resolves a scenario (or a scenario file).
+
+    Raises :class:`cxlab.ScenarioError` with every mistake in it.
+    """
+    scenario = scenario_of(scenario)
     factories: dict[str, Callable[[int, int, int], _native.Batches]] = {}
     kernels: dict[str, Offer] = {}
     for name, made in (workloads or {}).items():
@@ -254,8 +262,6 @@ def run(
         PluginError: a memory backend in a shared library cannot continue.
 
     """
-    if not isinstance(scenario, Scenario):
-        scenario = Scenario.from_file(scenario)
     return plan(scenario, workloads=workloads).run(
         seed=seed,
         threads=threads,

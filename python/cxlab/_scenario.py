@@ -232,6 +232,18 @@ class Scenario:
         """Adds a group of devices: count, capacity, controller, memory, ..."""
         return self._append("devices", device(name, **values))
 
+    def accelerators(self, name: str, **values: Value) -> Scenario:
+        """Adds a group of accelerators: count, host, device, memory, ..."""
+        return self._append("accelerators", {"name": name, **values})
+
+    def regions(self, name: str, **values: Value) -> Scenario:
+        """Adds a region, memory of devices that hosts are given: capacity, devices, hosts, ..."""
+        return self._append("regions", {"name": name, **values})
+
+    def events(self, kind: str, *, at: str, **values: Value) -> Scenario:
+        """Adds an event at a simulated time from the start of the workloads, such as ``"1 ms"``."""
+        return self._append("events", {"kind": kind, "at": at, **values})
+
 
 def host(name: str, **values: Value) -> Table:
     """An entry of ``[[hosts]]``."""
@@ -305,3 +317,8 @@ def _word(word: str) -> Value:
         return cast("Value", tomllib.loads(f"value = {word}")["value"])
     except tomllib.TOMLDecodeError:
         return word
+
+
+def scenario_of(scenario: Scenario | PathLike) -> Scenario:
+    """Returns the scenario itself, or that of a file."""
+    return scenario if isinstance(scenario, Scenario) else Scenario.from_file(scenario)

@@ -26,7 +26,7 @@ from cxlab import _files, _native
 from cxlab._native import ScenarioError
 from cxlab._result import NAMES, Result, stamped
 from cxlab._run import MOST_SEED, PluginError, checked_seed, checked_threads
-from cxlab._scenario import PathLike, Scenario
+from cxlab._scenario import PathLike, Scenario, scenario_of
 from cxlab._types import Quantity, Report, SeedsReport, Threads, Value
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _first_line(key: str, report: bytes) -> bytes:
 
 
 def run_many(
-    scenarios: Sequence[Scenario],
+    scenarios: Sequence[Scenario | PathLike],
     *,
     seed: int | None = None,
     threads: Threads = "auto",
@@ -164,7 +164,7 @@ def run_many(
     """Runs scenarios in parallel, and returns their results in order.
 
     Args:
-        scenarios: the scenarios to run.
+        scenarios: the scenarios to run, or their files.
         seed: seed of all runs, instead of each scenario's.
         threads: most threads of each run. Workers times threads never exceed the processors, so
             ``"auto"`` gives threads only to the runs of short sweeps.
@@ -185,7 +185,7 @@ def run_many(
 
     """
     return _run_points(
-        _points(scenarios, seed, threads),
+        _points([scenario_of(scenario) for scenario in scenarios], seed, threads),
         threads=threads,
         workers=workers,
         scheduler=scheduler,
@@ -485,11 +485,9 @@ def run_seeds(
         ValueError: ``seeds`` is not allowed, or a seed is larger than 64 bits.
 
     """
-    if not isinstance(scenario, Scenario):
-        scenario = Scenario.from_file(scenario)
     return Seeds(
         _run_points(
-            _points([scenario], seed, threads, check_seeds(seeds)),
+            _points([scenario_of(scenario)], seed, threads, check_seeds(seeds)),
             threads=threads,
             workers=workers,
             scheduler=scheduler,
@@ -570,8 +568,7 @@ def sweep(
         progress: False for no progress bar.
 
     """
-    if not isinstance(scenario, Scenario):
-        scenario = Scenario.from_file(scenario)
+    scenario = scenario_of(scenario)
     points = points_of(changes)
     each = 1 if seeds is None else check_seeds(seeds)
     columns = metrics or METRICS

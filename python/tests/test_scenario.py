@@ -20,6 +20,7 @@ def test_toml_of_a_scenario_makes_the_same_scenario_and_plan(pool, tmp_path):
     again = cxlab.Scenario.from_file(tmp_path / "pool.toml")
     assert again == pool
     assert cxlab.plan(again).hash == cxlab.plan(pool).hash
+    assert cxlab.plan(tmp_path / "pool.toml").hash == cxlab.plan(pool).hash
     assert cxlab.Scenario.from_dict(pool.to_dict()) == pool
 
 
@@ -107,3 +108,14 @@ def test_values_are_read_as_users_type_them():
 def test_relative_paths_start_from_the_folder_of_the_scenario(root):
     scenario = cxlab.Scenario.from_file(root / "scenarios" / "trace.toml")
     assert cxlab.plan(scenario).describe()["scenario"]["name"] == "trace"
+
+
+def test_regions_events_and_accelerators_are_added_in_order(pool):
+    made = pool.copy().regions("own", capacity="1 GiB", hosts=["host0"])
+    made.events("device-removed", at="1 us", device="mem0").accelerators("engine", host="host0")
+    values = made.to_dict()
+    assert values["regions"] == [{"name": "own", "capacity": "1 GiB", "hosts": ["host0"]}]
+    assert values["events"] == [{"kind": "device-removed", "at": "1 us", "device": "mem0"}]
+    assert values["accelerators"] == [{"name": "engine", "host": "host0"}]
+    again = made.events("device-removed", at="2 us", device="mem1").to_dict()["events"]
+    assert [event["at"] for event in again] == ["1 us", "2 us"]

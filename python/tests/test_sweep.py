@@ -57,6 +57,9 @@ def test_a_seed_another_version_and_no_cache_are_runs_of_their_own(pool, cache, 
     run_many([pool], workers=1)
     run_many([pool], workers=1, seed=9)
     assert len(cached(cache)) == 2
+    pool.save(cache.parent / "pool.toml")
+    run_many([cache.parent / "pool.toml"], workers=1)
+    assert len(cached(cache)) == 2
     monkeypatch.setattr(_sweep, "_build", lambda: "another")
     run_many([pool], workers=1)
     assert len(cached(cache)) == 3
