@@ -24,7 +24,7 @@ class Note:
 
 
 class Bandwidth(TypedDict):
-    """Rates of 64-byte lines, GB/s."""
+    """Rates of 64-byte lines, GB/s. Requests that a private cache answered count too."""
 
     #: Reads and writes together.
     total: float
@@ -63,6 +63,8 @@ class UnservedLatency(TypedDict):
     #: Latency of requests that were not sent, because the host knew that no path leads to the
     #: device.
     cut_off: NotRequired[Latency]
+    #: Latency of requests that were answered with poison.
+    poisoned: NotRequired[Latency]
 
 
 class HostCi95(TypedDict):
@@ -106,7 +108,7 @@ class LinkCi95(TypedDict):
     utilization: float | None
     #: Half-width for `efficiency`.
     efficiency: float | None
-    #: Rate of the lines' bytes over the window.
+    #: Half-width for the rate of payload: `payload_bytes` over the window.
     payload_gb_per_s: float | None
 
 
@@ -155,6 +157,10 @@ class FailedRequests(TypedDict):
     cut_off_reads: int
     #: Writes to devices that the host knew to be unreachable: not sent, dropped.
     cut_off_writes: int
+    #: Reads that were answered with poison.
+    poisoned_reads: int
+    #: Atomic operations that were answered with poison.
+    poisoned_writes: int
 
 
 class FailuresReport(TypedDict):
@@ -162,7 +168,7 @@ class FailuresReport(TypedDict):
 
     #: Number of failures and repairs.
     changes: int
-    #: Number of routing changes, and of those that waited for virtual channels to drain.
+    #: Number of changes of the routing.
     routing_changes: int
     #: Changes of the routing that waited until virtual channels of earlier routing states had
     #: drained.
@@ -298,7 +304,7 @@ class ByHops(TypedDict):
 class LittlesLaw(TypedDict):
     """Mean requests in flight, against rate times latency."""
 
-    #: Mean number of requests in flight.
+    #: Mean number of requests in flight over the time of the window.
     in_flight: float
     #: Completions per nanosecond times mean latency, over all requests, served or not.
     rate_times_latency: float
@@ -405,6 +411,29 @@ class EnumerationPhase(TypedDict):
     accesses: Accesses
 
 
+class HostCoherence(TypedDict):
+    """Statistics of a cache that holds lines of memory that devices keep coherent."""
+
+    #: Accesses that found their line in a sufficient state.
+    hits: int
+    #: Accesses that sent a request.
+    misses: int
+    #: Accesses that waited for the request of another access to the same line.
+    merged: int
+    #: Stores to lines in state S.
+    upgrades: int
+    #: Clean lines that were evicted, of which the device was told.
+    clean_evictions: int
+    #: Modified lines that were evicted.
+    dirty_evictions: int
+    #: Lines that back-invalidate snoops invalidated.
+    invalidated: int
+    #: Modified lines that back-invalidate snoops wrote back.
+    snoop_writebacks: int
+    #: Snoops of a line with a request in flight.
+    conflicts: int
+
+
 class EnumerationReport(TypedDict):
     """A host's enumeration."""
 
@@ -457,6 +486,8 @@ class HostReport(TypedDict):
     ci95: HostCi95
     #: Its enumeration, if the run begins with one.
     enumeration: NotRequired[EnumerationReport]
+    #: Statistics of its cache, if it holds lines of memory that devices keep coherent.
+    coherence: NotRequired[HostCoherence]
     #: Statistics of its program, if it has a core.
     core: NotRequired[CoreReport]
     #: Statistics of its threads and its caches, if it has a processor.
@@ -526,6 +557,59 @@ class Bottleneck(TypedDict):
     text: str
 
 
+class MediaErrorStats(TypedDict):
+    """Poison of a device's media."""
+
+    #: Reads that returned poison.
+    poisoned_reads: int
+    #: Writes after which the line is poison.
+    poisoned_writes: int
+    #: Lines that were poison and were overwritten with good data.
+    repaired: int
+
+
+class DeviceViral(TypedDict):
+    """Effects of viral on a device."""
+
+    #: Time at which the device went viral for the first host, from the start of the workloads.
+    since_ns: float
+    #: Writes that the device dropped, which `writes` counts too.
+    dropped_writes: int
+
+
+class DeviceCoherence(TypedDict):
+    """Statistics of a DCOH and its snoop filter."""
+
+    #: Requests on M2S Req.
+    requests: int
+    #: Requests that need an entry of the snoop filter and found that of their line.
+    filter_hits: int
+    #: Requests that need an entry of the snoop filter and found none.
+    filter_misses: int
+    #: Entries of the snoop filter that were evicted.
+    evictions: int
+    #: Snoop messages sent.
+    snoops: int
+    #: Snoop messages for several lines, such as BISnpCurBlk.
+    block_snoops: int
+    #: Messages for several lines that join snoops for requests, if there were any.
+    joined_snoops: NotRequired[int]
+    #: Copies in caches of hosts that snoops invalidated.
+    invalidated: int
+    #: Modified lines written back.
+    writebacks: int
+    #: Snoops of a line with a request in flight.
+    conflicts: int
+    #: Largest number of entries in use at once.
+    peak_entries: int
+    #: Time that requests waited for their line, summed over requests.
+    line_wait_ns: float
+    #: Time that requests waited for an entry of the snoop filter, summed over requests.
+    entry_wait_ns: float
+    #: Time that requests waited for snoops of their own line, summed over requests.
+    snoop_wait_ns: float
+
+
 class DeviceReport(TypedDict):
     """Measurements of a device."""
 
@@ -535,10 +619,16 @@ class DeviceReport(TypedDict):
     reads: int
     #: Lines that the medium wrote for hosts.
     writes: int
+    #: Lines that it read before their request, if a host sends speculative reads (`MemSpecRd`).
+    speculative_reads: NotRequired[int]
     #: Requests that it denied in addition, if hosts gain or lose memory.
     denied: NotRequired[Denied]
     #: Load that it reported, if it has QoS telemetry.
     load: NotRequired[DeviceLoad]
+    #: Poison that was read and written, if its lines may be poison.
+    media_errors: NotRequired[MediaErrorStats]
+    #: Effects of viral, if an event brings it to the device.
+    viral: NotRequired[DeviceViral]
     #: Payload of the requests that the device serves.
     bandwidth_gb_per_s: Bandwidth
     #: Wait before the media accept a request.
@@ -548,7 +638,7 @@ class DeviceReport(TypedDict):
     #: Half-widths of the 95 % confidence intervals of these rates.
     ci95: DeviceCi95
     #: Statistics of its DCOH and snoop filter, if it keeps its memory coherent.
-    coherence: NotRequired[dict[str, float]]
+    coherence: NotRequired[DeviceCoherence]
     #: Statistics of its media.
     medium: NotRequired[dict[str, float]]
 
@@ -597,13 +687,13 @@ class TimeSeries(TypedDict):
     writes: list[int]
     #: Of these, requests that devices denied. Absent if there are none.
     denied_reads: NotRequired[list[int]]
-    #: Writes that a device denied, among the completed; empty if there were none.
+    #: Writes among the completed that a device denied. Absent if there are none.
     denied_writes: NotRequired[list[int]]
     #: Of these, requests without a response. Absent if there are none.
     failed_reads: NotRequired[list[int]]
-    #: Writes that failed, among the completed; empty if there were none.
+    #: Writes among the completed without a response. Absent if there are none.
     failed_writes: NotRequired[list[int]]
-    #: Latency of served requests.
+    #: Mean latency of the served requests of each bin; 0 if there are none.
     latency_ns: list[float]
 
 
@@ -638,6 +728,15 @@ class SamplingReport(TypedDict):
     time_ci95_ns: float | None
 
 
+class Operations(TypedDict):
+    """Operations of several lines, each of which is a request too."""
+
+    #: Operations completed in the window.
+    completed: int
+    #: Latency from the issue of the first line to the completion of the last.
+    latency_ns: Latency
+
+
 class Report(TypedDict):
     """Report of a run."""
 
@@ -665,7 +764,8 @@ class Report(TypedDict):
     enumeration_ns: NotRequired[float]
     #: Simulated time when measurement began.
     warmup_ns: float
-    #: Latest end of the transient, if the run found its warm-up itself.
+    #: Simulated time at which the transient had ended, if the run found its warm-up itself
+    #: (`warmup = "auto"`). Measurement begins there or later, at `warmup_ns`.
     settled_ns: NotRequired[float]
     #: Simulated time at the end of the measurement.
     sim_time_ns: float
@@ -692,6 +792,8 @@ class Report(TypedDict):
     unserved_latency_ns: NotRequired[UnservedLatency]
     #: Latency of all requests, served or not, if some were not served.
     all_latency_ns: NotRequired[Latency]
+    #: Operations of several lines, if the workloads have any.
+    operations: NotRequired[Operations]
     #: Mean time of each latency stage of served requests; the stages sum to the mean latency.
     stages_ns: dict[str, float]
     #: Latency of served requests by number of links crossed.

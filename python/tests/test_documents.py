@@ -67,3 +67,39 @@ def test_shipped_scenarios_in_the_documents_exist(root):
     for page in pages:
         for found in re.findall(r"(?<![\w/])scenarios/[a-z0-9/-]+\.toml", page.read_text()):
             assert (root / found).is_file(), f"{page.name}: {found}"
+
+
+#: Types of reports whose name in Python is another one, by the folder of the sources.
+RENAMED = {
+    "report": {"ReportCi95": "Ci95", "HostCore": "CoreReport"},
+    "analytic": {"Idle": "AnalyticLatency", "Bottleneck": "AnalyticBottleneck"},
+}
+
+
+def test_the_types_of_reports_have_their_fields(root):
+    """`docs/reference/report.md` is generated from these types."""
+    from cxlab import _analytic_types, _types
+
+    system = root / "crates/cxlab-system/src"
+    sources = [
+        *system.glob("report/*.rs"),
+        system / "series.rs",
+        root / "crates/cxlab-device/src/media_errors.rs",
+        *(system / f"analytic/{name}.rs" for name in ("report", "calibrate")),
+        root / "crates/cxlab-analytic/src/class.rs",
+    ]
+    structs = r"derive\([^)\n]*\bSerialize\b[^)\n]*\)\]\npub struct (\w+) \{\n(.*?)^\}"
+    field = r"((?:^ +#\[.*\]\n)*)^    pub (\w+):"
+    seen = 0
+    for source in sources:
+        renamed = RENAMED.get(source.parent.name, {})
+        for name, body in re.findall(structs, source.read_text(), re.DOTALL | re.MULTILINE):
+            found = re.findall(field, body, re.MULTILINE)
+            fields = {name for attributes, name in found if "serde(skip)" not in attributes}
+            # Hosts and accelerators are of one type in Rust.
+            fields -= {"accelerator"} if name == "HostReport" else set()
+            name = renamed.get(name, name)
+            known = getattr(_types, name, None) or getattr(_analytic_types, name)
+            assert fields == set(known.__annotations__), name
+            seen += 1
+    assert seen > 40

@@ -182,7 +182,7 @@ pub struct RequesterParams {
     pub issue_interval: Picos,
     /// Highest issue rate, in 64 B lines, instead of `issue_interval`.
     pub rate: Option<BytesPerSec>,
-    /// What prefetchers read in vain. Default: nothing. Not together with `cache`.
+    /// Reads of lines that prefetchers fetch and that nothing uses. Default: none. Not together with `cache`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overfetch: Option<OverfetchParams>,
     /// A private cache. Default: none.

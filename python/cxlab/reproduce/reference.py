@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import cxlab
-from cxlab import _types
+from cxlab import _analytic_types, _types
 
 Schema = Mapping[str, Any]
 
@@ -80,7 +80,12 @@ def pages() -> dict[str, str]:
     return {
         "scenario.md": scenario(cxlab.schema()),
         "scenario.schema.json": json.dumps(cxlab.schema(), indent=2, ensure_ascii=False) + "\n",
-        "report.md": report(Path(_types.__file__).read_text(encoding="utf-8")),
+        "report.md": report(
+            "".join(
+                Path(types.__file__).read_text(encoding="utf-8")
+                for types in (_types, _analytic_types)
+            )
+        ),
         "command.md": command(),
         "python.md": python(),
     }
@@ -268,7 +273,7 @@ def _comments(source: str) -> dict[int, str]:
 
 
 def report(source: str) -> str:
-    """The page of all fields of a report, from the types in ``cxlab._types``."""
+    """The page of all fields of a report, from the text of the modules with its types."""
     comments = _comments(source)
     classes = {one.name: one for one in ast.parse(source).body if isinstance(one, ast.ClassDef)}
     parts = [
@@ -281,7 +286,7 @@ def report(source: str) -> str:
             "log. This page is generated."
         ),
     ]
-    pending, seen = ["Report", "SeedsReport"], set()
+    pending, seen = ["Report", "SeedsReport", "AnalyticReport"], set()
     while pending:
         name = pending.pop(0)
         if name in seen:

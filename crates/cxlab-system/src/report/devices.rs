@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Bandwidth, Denied, DeviceCi95, Wait};
 
-/// What a device measured.
+/// Measurements of a device.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct DeviceReport {
     /// Name of the device.
@@ -15,24 +15,24 @@ pub struct DeviceReport {
     pub reads: u64,
     /// Lines that the medium wrote for hosts.
     pub writes: u64,
-    /// Lines that it read ahead of their request, where a host told it to.
+    /// Lines that it read before their request, if a host sends speculative reads (`MemSpecRd`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speculative_reads: Option<u64>,
-    /// Requests that it denied, beside those, where what hosts have of it changes.
+    /// Requests that it denied in addition, if hosts gain or lose memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
-    /// What it told of its load, where it does.
+    /// Load that it reported, if it has QoS telemetry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<DeviceLoad>,
-    /// Poison that was read and written, where lines of it may be poison.
+    /// Poison that was read and written, if its lines may be poison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<MediaErrorStats>,
-    /// Viral, where an event brings it to the device.
+    /// Effects of viral, if an event brings it to the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub viral: Option<DeviceViral>,
     /// Payload of the requests that the device serves.
     pub bandwidth_gb_per_s: Bandwidth,
-    /// How long requests wait in the device before the medium takes them.
+    /// Wait before the media accept a request.
     #[serde(default)]
     pub wait_ns: Wait,
     /// The part of the mean wait that is for the medium; the rest is for a context.
@@ -41,10 +41,10 @@ pub struct DeviceReport {
     /// Half-widths of the 95 % confidence intervals of these rates.
     #[serde(default)]
     pub ci95: DeviceCi95,
-    /// What its DCOH did, where it keeps its memory coherent.
+    /// Statistics of its DCOH and snoop filter, if it keeps its memory coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<DeviceCoherence>,
-    /// What its medium kept about itself: name with unit, and value.
+    /// Statistics of its media: name with unit, and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub medium: Map<String, Value>,
 }
@@ -69,45 +69,45 @@ pub struct DeviceLoad {
     pub severe: u64,
 }
 
-/// What viral did to a device.
+/// Effects of viral on a device.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
 pub struct DeviceViral {
-    /// When the first host's part of it came into viral, after the workloads began.
+    /// Time at which the device went viral for the first host, from the start of the workloads.
     pub since_ns: f64,
     /// Writes that it dropped, which `writes` counts too.
     pub dropped_writes: u64,
 }
 
-/// What a DCOH and its snoop filter did.
+/// Statistics of a DCOH and its snoop filter.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct DeviceCoherence {
     /// Requests on M2S Req.
     pub requests: u64,
-    /// Requests that need an entry of the filter and found their line's.
+    /// Requests that need an entry of the snoop filter and found that of their line.
     pub filter_hits: u64,
-    /// Requests that need an entry and found none.
+    /// Requests that need an entry of the snoop filter and found none.
     pub filter_misses: u64,
     /// Entries of the snoop filter that were evicted.
     pub evictions: u64,
     /// Snoop messages sent.
     pub snoops: u64,
-    /// Snoop messages for several lines (BISnpCurBlk and the like).
+    /// Snoop messages for several lines, such as BISnpCurBlk.
     pub block_snoops: u64,
-    /// Those among them that join snoops for requests, where there were any.
+    /// Messages for several lines that join snoops for requests, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined_snoops: Option<u64>,
-    /// Copies that snoops took.
+    /// Copies in caches of hosts that snoops invalidated.
     pub invalidated: u64,
     /// Modified lines written back.
     pub writebacks: u64,
-    /// Snoops that met a request in flight.
+    /// Snoops of a line with a request in flight.
     pub conflicts: u64,
-    /// Most entries in use at once.
+    /// Largest number of entries in use at once.
     pub peak_entries: u32,
-    /// Time that requests waited for their line, in all.
+    /// Time that requests waited for their line, summed over requests.
     pub line_wait_ns: f64,
-    /// For an entry.
+    /// Time that requests waited for an entry of the snoop filter, summed over requests.
     pub entry_wait_ns: f64,
-    /// For snoops of their own line.
+    /// Time that requests waited for snoops of their own line, summed over requests.
     pub snoop_wait_ns: f64,
 }

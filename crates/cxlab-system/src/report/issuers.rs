@@ -7,7 +7,7 @@ use super::{
     Bandwidth, Denied, EnumerationReport, FailedRequests, HostCi95, Latency, UnservedLatency,
 };
 
-/// What a host measured.
+/// Measurements of a host or an accelerator.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct HostReport {
     /// Name of the host.
@@ -22,26 +22,26 @@ pub struct HostReport {
     pub writes: u64,
     /// Completed requests that the private cache answered.
     pub cache_hits: u64,
-    /// Denied by devices, among those completed, where what hosts have of devices changes.
+    /// Completed requests that devices denied, if hosts gain or lose memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
-    /// Failed, among those completed, where something fails.
+    /// Completed requests that failed, if the scenario has failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,
-    /// What its throttle did, where it has one.
+    /// Actions of its throttle, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle: Option<ThrottleReport>,
     /// Payload, without requests denied or failed.
     pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of served requests.
     pub latency_ns: Latency,
-    /// Where the mean latency of its served requests went, by stage.
+    /// Mean time of its served requests in each stage.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub stages_ns: Map<String, Value>,
-    /// Latency of the requests that completed without being served.
+    /// Latency of requests that completed without being served, if there are any.
     #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
     pub unserved_latency_ns: UnservedLatency,
-    /// Latency of all requests that completed, served or not, where some were not served.
+    /// Latency of all completed requests, served or not, if some were not served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_latency_ns: Option<Latency>,
     /// Mean number of requests in flight.
@@ -49,27 +49,27 @@ pub struct HostReport {
     /// Half-widths of the 95 % confidence intervals of these rates and means.
     #[serde(default)]
     pub ci95: HostCi95,
-    /// What its enumeration was, where the run begins with one.
+    /// Its enumeration, if the run begins with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enumeration: Option<EnumerationReport>,
-    /// What its cache did, where it holds memory that devices keep coherent.
+    /// Statistics of its cache, if it holds lines of memory that devices keep coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<HostCoherence>,
-    /// What its core measured of the program it ran, where it has one.
+    /// Statistics of its program, if it has a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<HostCore>,
-    /// What its threads did, where it runs threads, by phase of their kernel.
+    /// Statistics of its threads in each phase of their kernel, if it runs threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<ThreadPhaseReport>,
     /// Statistics of caches and home agent, if the host has a processor: name and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub processor: Map<String, Value>,
-    /// What its cache and its engines did, where it is an accelerator: name and value.
+    /// Statistics of caches and engines, if it is an accelerator: name and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub accelerator: Map<String, Value>,
 }
 
-/// What a host's throttle did in the window.
+/// Actions of a host's throttle in the window.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ThrottleReport {
     /// Periods after which the host raised its rate.
@@ -79,12 +79,12 @@ pub struct ThrottleReport {
     /// Fraction of the periods in which it issued at least 90 % of what its rate allowed.
     #[serde(default)]
     pub held: f64,
-    /// The rate allowed at the end; absent where there is no limit.
+    /// Allowed rate at the end; absent if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_gb_per_s: Option<f64>,
 }
 
-/// What the threads of one component did in a phase of their kernel, since the beginning of the run.
+/// Statistics of a component's threads in a phase of their kernel, since the beginning of the run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ThreadPhaseReport {
     /// Name of the phase.
@@ -115,11 +115,11 @@ pub struct ThreadPhaseReport {
     pub busy_ns: f64,
     /// `bytes` over `busy_ns`.
     pub bandwidth_gb_per_s: f64,
-    /// From begin to completion of each such operation that was neither denied nor failed.
+    /// Latency of memory operations that were neither denied nor failed, from begin to completion.
     pub latency_ns: Latency,
 }
 
-/// What a core measured of its program, from the beginning of the run.
+/// Statistics of a core's program, from the beginning of the run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct HostCore {
     /// Loads that the core issued.
@@ -136,10 +136,10 @@ pub struct HostCore {
     pub merged: u64,
     /// Loads and stores that requested their line from memory.
     pub misses: u64,
-    /// Lines that the prefetcher asked memory for, where it did.
+    /// Lines that its prefetcher requested, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetches: Option<u64>,
-    /// Time in which the program waited for memory, however many of its loads, stores and flushes did at once.
+    /// Time in which the program waited for memory, however many requests it had outstanding.
     #[serde(default)]
     pub outstanding_ns: f64,
     /// Phases of the program, in order.
@@ -147,7 +147,7 @@ pub struct HostCore {
     /// Threads of a program of several, for `cxlab attach --verify`; not in files.
     #[serde(skip)]
     pub threads: Vec<CoreThread>,
-    /// What the medium of the host's own memory kept about itself: name with unit, and value.
+    /// Statistics of the host's own memory: name with unit, and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub memory: Map<String, Value>,
 }
@@ -155,15 +155,15 @@ pub struct HostCore {
 /// Times of one of several threads of a program on a core.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CoreThread {
-    /// When the thread began.
+    /// Time at which the thread began.
     pub begin_ns: f64,
-    /// When its last step completed.
+    /// Time at which its last step completed.
     pub end_ns: f64,
     /// Time in between in which it waited for other threads.
     pub waited_ns: f64,
 }
 
-/// What a phase of a program did.
+/// Statistics of a phase of a core's program.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct PhaseReport {
     /// Name of the phase.
@@ -182,25 +182,25 @@ pub struct PhaseReport {
     pub load_latency_ns: f64,
 }
 
-/// What a coherent cache did.
+/// Statistics of a cache that holds lines of memory that devices keep coherent.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct HostCoherence {
-    /// Accesses that found what they needed.
+    /// Accesses that found their line in a sufficient state.
     pub hits: u64,
-    /// Accesses that had to ask.
+    /// Accesses that sent a request.
     pub misses: u64,
-    /// Accesses that waited for another one's line.
+    /// Accesses that waited for the request of another access to the same line.
     pub merged: u64,
-    /// Stores to lines that were held shared.
+    /// Stores to lines in state S.
     pub upgrades: u64,
-    /// Clean lines that made room and were announced.
+    /// Clean lines that were evicted, of which the device was told.
     pub clean_evictions: u64,
-    /// Modified lines that made room.
+    /// Modified lines that were evicted.
     pub dirty_evictions: u64,
-    /// Lines that snoops took.
+    /// Lines that back-invalidate snoops invalidated.
     pub invalidated: u64,
-    /// Modified lines that snoops wrote back.
+    /// Modified lines that back-invalidate snoops wrote back.
     pub snoop_writebacks: u64,
-    /// Snoops that met a request in flight.
+    /// Snoops of a line with a request in flight.
     pub conflicts: u64,
 }
