@@ -12,7 +12,6 @@ import sys
 import textwrap
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import cxlab
@@ -80,12 +79,7 @@ def pages() -> dict[str, str]:
     return {
         "scenario.md": scenario(cxlab.schema()),
         "scenario.schema.json": json.dumps(cxlab.schema(), indent=2, ensure_ascii=False) + "\n",
-        "report.md": report(
-            "".join(
-                Path(types.__file__).read_text(encoding="utf-8")
-                for types in (_types, _analytic_types)
-            )
-        ),
+        "report.md": report(inspect.getsource(_types) + inspect.getsource(_analytic_types)),
         "command.md": command(),
         "python.md": python(),
     }
