@@ -18,11 +18,11 @@ const SAMPLES: usize = 2;
 pub(crate) const FIRST_WINDOWS: usize = 8;
 /// The same where the program's speed says that pages mislead.
 const DOUBTFUL_WINDOWS: usize = 32;
-/// Watched lines from which on these decide, and not pages (*assumed*: those of one window).
+/// Watched lines from which on these decide, and not pages (*assumed*: those of two windows).
 const LEAST_WATCHED: f64 = 4.0;
-/// Watched lines of a phase from which on they alone decide (*assumed*: those of two windows).
+/// Watched lines of a phase from which on they alone decide (*assumed*: those of four windows).
 const WATCHED: f64 = 8.0;
-/// Watched lines of a phase for which its time waits (*assumed*: those of four windows).
+/// Watched lines of a phase for which its time waits (*assumed*: those of eight windows).
 const ENOUGH_WATCHED: f64 = 16.0;
 /// Lines of a large page.
 const LARGE_PAGE_LINES: u64 = 32_768;

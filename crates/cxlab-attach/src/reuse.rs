@@ -43,9 +43,9 @@ pub struct WindowTrace {
     pools: BTreeMap<u64, usize>,
 }
 
-/// Bytes that a breakpoint sees, and how many times that a line has.
+/// Bytes that a breakpoint sees, and their number in a line.
 const WORD: u64 = 8;
-const WORDS: u32 = 8;
+const WORDS: u64 = 64 / WORD;
 
 /// A line that a window touched and left.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,7 +60,7 @@ impl Left {
     /// Address of a word in which no touch began, of which `number` chooses one. `None` if there is none.
     pub fn beside(&self, number: u64) -> Option<u64> {
         let free = u64::from(self.words.count_zeros());
-        let mut words = (0..u64::from(WORDS)).filter(|word| self.words >> word & 1 == 0);
+        let mut words = (0..WORDS).filter(|word| self.words >> word & 1 == 0);
         let word = words.nth(number.checked_rem(free)? as usize)?;
         Some(self.address / 64 * 64 + word * WORD)
     }
@@ -110,7 +110,7 @@ impl WindowTrace {
         for touch in first.iter().flat_map(|step| &step.touches) {
             let line = last.entry(touch.address / 64).or_default();
             line.address = touch.address;
-            line.words |= 1 << (touch.address / WORD % u64::from(WORDS));
+            line.words |= 1 << (touch.address / WORD % WORDS);
         }
         last.retain(|line, _| !before.contains(line) && !behind.contains(line));
         last.into_values().collect()

@@ -190,20 +190,45 @@ fn a_wire_full_of_lines_is_the_bottleneck_although_requests_hardly_wait() {
             &issue,
         ])
     };
-    let (report, found) = with(360);
-    assert_eq!(
-        (found.name.as_str(), found.limit),
-        ("mem->host", Limit::Wire)
-    );
+    let (_, found) = with(360);
+    let wire = ("mem->host", Limit::Wire);
+    assert_eq!((found.name.as_str(), found.limit), wire);
     assert!(found.share < 0.01, "{found:?}");
-    assert!(
-        report
-            .notes
-            .iter()
-            .all(|note| !note.path.ends_with("outstanding"))
-    );
     // The wire is always busy with 320, too, but with flits that are not full.
     let (_, found) = with(320);
+    assert_eq!(found.limit, Limit::Outstanding, "{found:?}");
+}
+
+/// Requests in flight fill neither link nor medium, or just the medium.
+#[test]
+fn more_requests_in_flight_are_advised_only_where_they_are_the_limit() {
+    let advised = |outstanding| {
+        let (report, found) = bottleneck(&[
+            "fabric.topology={ kind = \"direct\" }",
+            "devices[0].memory={ kind = \"fixed\", bandwidth = \"20 GB/s\", queue = 16 }",
+            "hosts[0].requests=1000000",
+            "measure.requests=20000",
+            &format!("hosts[0].issue.outstanding={outstanding}"),
+        ]);
+        let is_advice = |path: &str| path == "hosts[0].issue.outstanding";
+        let advice = report.notes.iter().any(|note| is_advice(&note.path));
+        (advice, found.limit)
+    };
+    assert_eq!(advised(32), (true, Limit::Outstanding));
+    assert_eq!(advised(84), (false, Limit::Medium));
+}
+
+/// One host has all its requests in flight, and the other hardly any.
+#[test]
+fn requests_in_flight_are_judged_by_host() {
+    let group = |name: &str, interval: &str| {
+        format!(
+            "{{ name = \"{name}\", workload = {{ kind = \"uniform\" }}, requests = 1000000, \
+             issue = {{ outstanding = 64, issue_interval = \"{interval}\" }} }}"
+        )
+    };
+    let (fast, slow) = (group("fast", "0 ns"), group("slow", "300 ns"));
+    let (_, found) = bottleneck(&[&format!("hosts=[{fast}, {slow}]"), "measure.requests=4000"]);
     assert_eq!(found.limit, Limit::Outstanding, "{found:?}");
 }
 

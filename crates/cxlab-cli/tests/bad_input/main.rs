@@ -222,3 +222,24 @@ fn a_terminal_obeys_nothing_of_a_scenario() {
         }
     }
 }
+
+/// In each table of a link, a rate takes the place of lanes.
+#[test]
+fn lanes_beside_a_rate_are_noted() {
+    let folder = numbered_folder();
+    let text = "name = \"lanes\"\n\
+                [fabric]\ntopology = { kind = \"chain\", switches = 1 }\n\
+                link = { lanes = 4, bandwidth = \"8 GB/s\" }\n\
+                edge_link = { lanes = 8 }\n\
+                links.slow = { lanes = 2, bandwidth = \"4 GB/s\" }\n\
+                [[hosts]]\nname = \"host\"\nworkload = { kind = \"uniform\" }\n\
+                [[devices]]\nname = \"mem\"\nlink = { lanes = 2, bandwidth = \"4 GB/s\" }\n";
+    let path = folder.file("lanes.toml", text.as_bytes());
+    let output = cxlab(&[&"check", &path]);
+    let said = &output.stdout;
+    assert_eq!(output.code, Some(0), "{said}");
+    for link in ["fabric.link", "fabric.links.slow", "devices[0].link"] {
+        assert!(said.contains(&format!("`{link}.lanes`")), "{link}: {said}");
+    }
+    assert!(!said.contains("`fabric.edge_link.lanes`"), "{said}");
+}

@@ -328,7 +328,7 @@ impl Bottleneck {
     /// stage of a request is shorter. A medium that queues requests itself shows there. Where no request was served,
     /// no stage has a time, and the text stays as it is.
     pub(super) fn tell_longest_stage(&mut self, stages_ns: &Map<String, Value>) {
-        if !matches!(self.limit, Limit::Outstanding | Limit::Pace) {
+        if !self.limit.is_of_hosts() {
             return;
         }
         let times = stages_ns.iter();

@@ -6,7 +6,7 @@ use cxlab_protocol::Channel;
 use cxlab_scenario::Note;
 
 use crate::readings::LinkReadings;
-use crate::report::{Bottleneck, Limit, LinkReport, Report};
+use crate::report::{LinkReport, Report};
 
 /// A wire that carries less than this fraction of its possible lines is not the limit.
 const FULL: f64 = 0.95;
@@ -79,8 +79,8 @@ fn waits(stage: &str) -> bool {
 /// Notes on groups of hosts that are limited by their requests in flight, where no link is full and no other place
 /// is the bottleneck.
 pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
-    let elsewhere = |found: &Bottleneck| !matches!(found.limit, Limit::Outstanding | Limit::Pace);
-    if report.bottleneck.as_ref().is_some_and(elsewhere) {
+    let found = report.bottleneck.as_ref();
+    if found.is_some_and(|found| !found.limit.is_of_hosts()) {
         return Vec::new();
     }
     let report_ps = (report.window_ns * 1e3).max(1.0);

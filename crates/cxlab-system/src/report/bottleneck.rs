@@ -20,6 +20,13 @@ pub enum Limit {
     Pace,
 }
 
+impl Limit {
+    /// Whether nothing but the hosts themselves limits the rate.
+    pub(crate) fn is_of_hosts(self) -> bool {
+        matches!(self, Limit::Outstanding | Limit::Pace)
+    }
+}
+
 /// The bottleneck of a run, by measured utilization and waits.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Bottleneck {
