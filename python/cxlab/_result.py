@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from cxlab import _files, _native
 from cxlab._scenario import PathLike
 from cxlab._svg import sanitised
-from cxlab._types import Ci95, Note, Report
+from cxlab._types import Note, Report, ReportCi95
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +148,7 @@ class Result:
         return self.report["partial"]
 
     @property
-    def ci95(self) -> Ci95:
+    def ci95(self) -> ReportCi95:
         """Half-widths of the 95 % confidence intervals of the report's rates and means.
 
         None is a value without an interval, and ``reason`` says why. Hosts, devices, links and

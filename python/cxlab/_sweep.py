@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from cxlab import _files, _native
 from cxlab._native import ScenarioError
@@ -530,6 +530,40 @@ METRICS: dict[str, Metric] = {
     "digest": lambda report: report["digest"],
     "plan_hash": lambda report: report["plan_hash"],
 }
+
+
+@overload
+def sweep(
+    scenario: Scenario | PathLike,
+    changes: Mapping[str, Sequence[Value]] | Sequence[Changes],
+    *,
+    metrics: Mapping[str, Callable[[Report], object]] | None = ...,
+    frame: Literal["pandas"] = ...,
+    seed: int | None = ...,
+    seeds: int | None = ...,
+    threads: Threads = ...,
+    workers: int | None = ...,
+    scheduler: str | None = ...,
+    cache: PathLike | bool = ...,
+    progress: bool | None = ...,
+) -> pandas.DataFrame: ...
+
+
+@overload
+def sweep(
+    scenario: Scenario | PathLike,
+    changes: Mapping[str, Sequence[Value]] | Sequence[Changes],
+    *,
+    metrics: Mapping[str, Callable[[Report], object]] | None = ...,
+    frame: Literal["polars"],
+    seed: int | None = ...,
+    seeds: int | None = ...,
+    threads: Threads = ...,
+    workers: int | None = ...,
+    scheduler: str | None = ...,
+    cache: PathLike | bool = ...,
+    progress: bool | None = ...,
+) -> polars.DataFrame: ...
 
 
 def sweep(

@@ -124,7 +124,7 @@ class HopsCi95(TypedDict):
     queue_ns: float | None
 
 
-class Ci95(HostCi95):
+class ReportCi95(HostCi95):
     """Half-widths of 95 % confidence intervals of the report's own rates and means."""
 
     #: Number of batches of equal simulated time from which they are computed.
@@ -807,7 +807,7 @@ class Report(TypedDict):
     #: Little's law: mean number of requests in flight against rate times latency.
     littles_law: LittlesLaw
     #: Half-widths of the 95 % confidence intervals of these rates and means.
-    ci95: Ci95
+    ci95: ReportCi95
     #: Hosts, in the order of the scenario.
     hosts: list[HostReport]
     #: Accelerators, in the order of the scenario.

@@ -69,13 +69,6 @@ def test_shipped_scenarios_in_the_documents_exist(root):
             assert (root / found).is_file(), f"{page.name}: {found}"
 
 
-#: Types of reports whose name in Python is another one, by the folder of the sources.
-RENAMED = {
-    "report": {"ReportCi95": "Ci95", "HostCore": "CoreReport"},
-    "analytic": {"Idle": "AnalyticLatency", "Bottleneck": "AnalyticBottleneck"},
-}
-
-
 def test_the_types_of_reports_have_their_fields(root):
     """`docs/reference/report.md` is generated from these types."""
     from cxlab import _analytic_types, _types
@@ -92,13 +85,11 @@ def test_the_types_of_reports_have_their_fields(root):
     field = r"((?:^ +#\[.*\]\n)*)^    pub (\w+):"
     seen = 0
     for source in sources:
-        renamed = RENAMED.get(source.parent.name, {})
         for name, body in re.findall(structs, source.read_text(), re.DOTALL | re.MULTILINE):
             found = re.findall(field, body, re.MULTILINE)
             fields = {name for attributes, name in found if "serde(skip)" not in attributes}
             # Hosts and accelerators are of one type in Rust.
             fields -= {"accelerator"} if name == "HostReport" else set()
-            name = renamed.get(name, name)
             known = getattr(_types, name, None) or getattr(_analytic_types, name)
             assert fields == set(known.__annotations__), name
             seen += 1

@@ -141,6 +141,7 @@ fn spin(time: Duration) -> u64 {
     state
 }
 
+#[expect(clippy::too_many_lines, reason = "one program after the other")]
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let number = |at: usize| -> usize {

@@ -117,6 +117,7 @@ fn plain(command: &[String]) -> Ran {
 }
 
 /// Real programs: a name, the program that must be installed, and the command.
+#[expect(clippy::too_many_lines, reason = "one program after the other")]
 fn real(folder: &Path) -> Vec<(&'static str, &'static str, Vec<String>)> {
     let here = folder.display();
     vec![
@@ -592,6 +593,7 @@ const fn kind(name: &'static str, words: &'static str) -> Kind {
 
 /// Programs of many kinds, behind one switch: slowdown by the event engine on the exact execution, and by
 /// native runs, over the model's time.
+#[expect(clippy::too_many_lines, reason = "one program after the other")]
 fn programs(bench: &Bench) {
     const BOUND: f64 = 25.0;
     let kinds = [

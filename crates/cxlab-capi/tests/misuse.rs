@@ -101,6 +101,7 @@ fn take(system: &Owned) -> Vec<cxlab_completed> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn null_is_refused_wherever_an_address_is_needed() {
     let owned = system();
     let one = owned.0;

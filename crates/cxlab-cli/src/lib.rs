@@ -205,9 +205,18 @@ enum Mode {
 struct CheckArgs {
     #[command(flatten)]
     scenario: ScenarioArgs,
-    /// Print mistakes as JSON
-    #[arg(long)]
-    json: bool,
+    /// How to print mistakes
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
+}
+
+/// Form of what a command prints.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OutputFormat {
+    /// To read
+    Text,
+    /// JSON, with everything, for programs
+    Json,
 }
 
 #[derive(Args)]

@@ -130,7 +130,7 @@ pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
             .map(|name| format!("; did you mean `{name}`?"))
             .unwrap_or_default();
         return Err(Failure::mistake(format!(
-            "`{wanted}` is no catalog: there are {}{hint}",
+            "catalog: found `{wanted}`; allowed: {}{hint}",
             names.join(", ")
         )));
     }

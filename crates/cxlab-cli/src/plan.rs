@@ -13,17 +13,17 @@ use cxlab_system::picture;
 
 use super::failure::Failure;
 use super::load::{is_coloured, load};
-use super::{CheckArgs, PlanArgs, PlanFormat, print, print_as_it_is};
+use super::{CheckArgs, OutputFormat, PlanArgs, PlanFormat, print, print_as_it_is};
 
 /// Checks a scenario.
 pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
     match load(&args.scenario)? {
-        Err(mistakes) if args.json => {
+        Err(mistakes) if args.format == OutputFormat::Json => {
             print(&mistakes.json())?;
             Err(Failure::Mistake(String::new()))
         }
         Err(mistakes) => Err(mistakes.into()),
-        Ok(loaded) if args.json => print(&loaded.warnings().json()),
+        Ok(loaded) if args.format == OutputFormat::Json => print(&loaded.warnings().json()),
         Ok(loaded) => {
             let mut text = format!("{}: ok\n", args.scenario.scenario.display());
             if !loaded.plan.notes.is_empty() {
@@ -258,7 +258,7 @@ fn summary(loaded: &Loaded) -> String {
         row("in flight", limit);
     }
     for note in &plan.notes {
-        text.push_str(&format!("warning: {}\n", loaded.describe_note(note)));
+        text.push_str(&format!("  note: {}\n", loaded.describe_note(note)));
     }
     text
 }

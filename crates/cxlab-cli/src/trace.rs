@@ -16,7 +16,7 @@ use cxlab_workload::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
-use super::print;
+use super::{OutputFormat, print};
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
@@ -28,9 +28,9 @@ pub(crate) enum TraceCommand {
     Info {
         /// Trace file, of any known format
         trace: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        /// What to print
+        #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+        format: OutputFormat,
     },
     /// Print the first records of a trace: address, R or W, time in ps
     Head {
@@ -155,7 +155,7 @@ pub(super) fn trace(command: TraceCommand) -> Result<(), Failure> {
     match command {
         TraceCommand::Import(args) => import_trace(&args),
         TraceCommand::Export(args) => export_trace(&args),
-        TraceCommand::Info { trace, json } => info(&trace, json),
+        TraceCommand::Info { trace, format } => info(&trace, format),
         TraceCommand::Head { trace, n } => head(&trace, n),
         TraceCommand::Capture(args) => capture(args),
     }
@@ -283,10 +283,10 @@ fn export_trace(args: &ExportArgs) -> Result<(), Failure> {
     print(&format!("{}: {records} records\n", args.out.display()))
 }
 
-fn info(path: &Path, json: bool) -> Result<(), Failure> {
+fn info(path: &Path, format: OutputFormat) -> Result<(), Failure> {
     let info = cxlab_workload::info(path).map_err(Failure::mistake)?;
     let times = info.time_range.map(|(first, last)| (first.0, last.0));
-    if json {
+    if format == OutputFormat::Json {
         let value = serde_json::json!({
             "format": info.format,
             "provenance": info.provenance,

@@ -453,7 +453,7 @@ fn check_plan_list_and_schema_say_what_they_should() {
         output.stdout
     };
     assert!(said(&[&"check", &base]).ends_with("base.toml: ok\n"));
-    assert_eq!(said(&[&"check", &base, &"--json"]), "[]\n");
+    assert_eq!(said(&[&"check", &base, &"--format=json"]), "[]\n");
     let plan: Value = serde_json::from_str(&said(&[&"plan", &base, &"--format", &"json"])).unwrap();
     assert_eq!(plan["hosts"], serde_json::json!(["host0", "host1"]));
     assert_eq!(plan["switches"].as_array().unwrap().len(), 4);

@@ -336,7 +336,7 @@ fn check_and_plan_warn_and_run_notes_with_file_and_line() {
     for part in ["warning", path, line] {
         assert!(checked.stdout.contains(part), "{part}: {}", checked.stdout);
     }
-    let listed = cxlab(&[&"check", &scenario, &"--json"]);
+    let listed = cxlab(&[&"check", &scenario, &"--format=json"]);
     let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!(listed[0]["level"], "warning");
     assert_eq!(

@@ -141,6 +141,16 @@ fn reports_of_one_run_do_not_differ_and_slower_links_do() {
     assert!(of("wall_seconds").is_none() && of("events_per_second").is_none());
     let note = difference["notes"][0].as_str().unwrap();
     assert!(note.contains("resolve to two systems"), "{note}");
+    let first: Vec<&str> = changes
+        .iter()
+        .filter(|change| change["verdict"] == latency["verdict"])
+        .filter_map(|change| change["path"].as_str())
+        .take(2)
+        .collect();
+    assert_eq!(first, ["bandwidth_gb_per_s.total", "latency_ns.mean"]);
+    let text = cxlab(&[&"diff", &a, &slower]);
+    let text = done(&text);
+    assert!(!text.contains("null"), "{text}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ create_exception!(
     ScenarioError,
     PyValueError,
     "A scenario with mistakes. Its text is what `cxlab check` prints; `diagnostics` is the same as \
-     data, what `cxlab check --json` prints."
+     data, what `cxlab check --format json` prints."
 );
 
 /// The exception for these mistakes.

@@ -107,7 +107,7 @@ pub(crate) fn check_access(
             problems.push_once(Problem::of_param(&path, error));
         }
     }
-    problems.or(())
+    problems.into_result(())
 }
 
 /// The host of each accelerator, indexed by the number of the accelerator.
@@ -162,5 +162,5 @@ pub(crate) fn hosts(
         }
         of.extend((0..group.count).map(|_| number));
     }
-    problems.or(of)
+    problems.into_result(of)
 }

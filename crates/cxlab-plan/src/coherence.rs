@@ -46,7 +46,7 @@ pub(crate) fn check(
     let is_hdm_db = |group: &usize| scenario.devices[*group].is_hdm_db();
     let class_of = |device: &PlannedDevice| device.memory().filter(is_hdm_db);
     let Some(group) = devices.iter().find_map(class_of) else {
-        return problems.or(vec![false; hosts.len()]);
+        return problems.into_result(vec![false; hosts.len()]);
     };
     if hosts.len() > Peer::MAX_COUNT {
         problems.refuse(
@@ -86,7 +86,7 @@ pub(crate) fn check(
         }
         told[host.group] = true;
     }
-    problems.or(caching)
+    problems.into_result(caching)
 }
 
 /// Checks a device that keeps its memory coherent.
@@ -177,5 +177,5 @@ pub(crate) fn check_policies(
             );
         }
     }
-    problems.or(())
+    problems.into_result(())
 }

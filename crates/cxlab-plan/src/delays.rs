@@ -45,7 +45,7 @@ impl Plan {
     }
 
     /// Most bandwidth of a host's links in one direction, in GB/s of line data.
-    pub fn line_rate(&self, host: usize) -> f64 {
+    pub fn host_gb_per_s(&self, host: usize) -> f64 {
         let own = |link: &&PlannedLink| matches!(link.a, End::Host(number, _) if number == host);
         let links = self.links.iter().filter(own);
         links.map(|link| 64_000.0 / link.params.line_ps()).sum()

@@ -232,11 +232,11 @@ fn check_pairs(
                 problems.push(Problem::new("fabric.topology", text));
             }
             if problems.len() == 8 {
-                return problems.or(());
+                return problems.into_result(());
             }
         }
     }
-    problems.or(())
+    problems.into_result(())
 }
 
 fn vcs_reach(
@@ -264,7 +264,7 @@ fn vcs_reach(
                 .map(|(device, host)| (first + device, host)),
         );
     }
-    problems.or(())?;
+    problems.into_result(())?;
     let hierarchy = match scenario.fabric.kind {
         FabricKind::SingleVcs if !bindings.is_empty() => {
             return Err(vec![Problem::refused(

@@ -72,8 +72,8 @@ fn check_host(group: &HostGroup, path: &str, problems: &mut Problems) {
         problems.refuse(format!("{path}.snooped"), found, "with kind = \"external\"");
     }
     if !group.has_workload {
-        let message =
-            "missing required key `workload`; allowed: a workload, or kind = \"external\"";
+        let message = "missing required key `workload`; allowed: a workload such as { kind = \"uniform\" } (`cxlab \
+                       list workloads`), or a kind of host without one such as kind = \"external\"";
         problems.push(Problem::new(path, message));
     }
 }
@@ -102,7 +102,7 @@ impl Plan {
                 Problem::refused(format!("hosts[{at}].kind"), found, allowed)
             })
             .collect();
-        problems.or(())
+        problems.into_result(())
     }
 
     /// Refuses events after which an external port issues nothing, so that its requests would never complete.

@@ -138,7 +138,7 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
         // A message may extend over two flits, and the wire shares the stage.
         check(format!("{path}.bandwidth"), found, sending, 4 * links);
     }
-    problems.or(())
+    problems.into_result(())
 }
 
 /// The narrowest and the widest relative interval at which a run can stop.

@@ -226,7 +226,7 @@ pub(crate) fn check_flits(
         })
     };
     problems.extend(links.iter().find_map(direct));
-    problems.or(())
+    problems.into_result(())
 }
 
 /// Most devices that a CacheID can identify: it has 4 bits (CXL 3.1 section 4.3.3).
@@ -269,7 +269,7 @@ pub(crate) fn check_cache_ids(
             );
         }
     }
-    problems.or(())
+    problems.into_result(())
 }
 
 /// Checks that no host sends `MemRdFill` over a link with 68 B flits, in which its opcode is
@@ -336,5 +336,5 @@ pub(crate) fn check_virtual_channels(
             )
         })
         .collect();
-    problems.or(())
+    problems.into_result(())
 }

@@ -174,7 +174,7 @@ pub(crate) fn list(
     let problems: Problems = unused
         .map(|at| unmatched(graph, at, &overrides[at], matched[at]))
         .collect();
-    problems.or(links)
+    problems.into_result(links)
 }
 
 /// The problem of an override that no link has. `matched` says whether one matches it.

@@ -117,6 +117,6 @@ impl PlannedMedia {
                 }
             }
         }
-        problems.or(files)
+        problems.into_result(files)
     }
 }

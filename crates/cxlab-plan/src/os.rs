@@ -234,7 +234,7 @@ impl Plan {
         let hosts = (0..self.hosts.len()).filter(|host| self.has_os(*host));
         let mut problems: Vec<Problem> = hosts.filter_map(wrong).collect();
         problems.dedup_by(|a, b| a.path == b.path);
-        Problems::from_iter(problems).or(())
+        Problems::from_iter(problems).into_result(())
     }
 }
 

@@ -28,7 +28,7 @@ impl Plan {
                 Some(Problem::of_param(&place, error))
             })
             .collect();
-        problems.or(())
+        problems.into_result(())
     }
 
     /// Turns a fault of a medium from a shared library into a problem of the scenario.
@@ -38,6 +38,6 @@ impl Plan {
     pub fn check_faults(&self, faults: &FaultList) -> Result<(), Vec<Problem>> {
         let what = faults.first().map(|(_, what)| what);
         let fault = what.map(|what| Problem::new("", format!("{what} (docs/guide/plugins.md)")));
-        Problems::from_iter(fault).or(())
+        Problems::from_iter(fault).into_result(())
     }
 }

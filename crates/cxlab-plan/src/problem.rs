@@ -113,7 +113,7 @@ impl Problems {
     }
 
     /// The value if no problem was found.
-    pub(crate) fn or<T>(self, value: T) -> Result<T, Vec<Problem>> {
+    pub(crate) fn into_result<T>(self, value: T) -> Result<T, Vec<Problem>> {
         match self.0.is_empty() {
             true => Ok(value),
             false => Err(self.0),

@@ -234,7 +234,7 @@ impl Plan {
         let endpoints = endpoints::name_all(&scenario, &mut problems);
         let manager = check_parameters(&scenario, &endpoints, &mut problems);
         let entries = Entries::new(&scenario, &files, externals, &mut problems);
-        problems.or(())?;
+        problems.into_result(())?;
         let Some(topology) = entries.topology else {
             unreachable!("a topology that cannot be built is a problem")
         };

@@ -172,5 +172,5 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
             ))
         })
         .collect();
-    problems.or(())
+    problems.into_result(())
 }

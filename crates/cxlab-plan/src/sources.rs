@@ -65,7 +65,7 @@ impl Plan {
                 }
             }
         }
-        problems.or(sources)
+        problems.into_result(sources)
     }
 
     /// The traffic source of a host; `requester` is its number in its host group.

@@ -41,7 +41,7 @@ impl Qos {
                 Err(problem) => problems.push_once(problem),
             }
         }
-        problems.or(())?;
+        problems.into_result(())?;
         for (number, host) in plan.hosts.iter().enumerate() {
             for target in host.targets(plan.hosts.len()) {
                 if let Some(device) = &mut qos.devices[target]
@@ -90,7 +90,7 @@ impl Qos {
                 .contains(&host)
                 .then(|| qos.part(&device.share_changes(), host, at))
         });
-        let wires = (plan.line_rate(host) * 1e9) as u64;
+        let wires = (plan.host_gb_per_s(host) * 1e9) as u64;
         BytesPerSec(parts.sum::<u64>().min(wires))
     }
 }

@@ -11,25 +11,26 @@ use crate::threads::ThreadLimit;
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// `"auto"`: warm up until total bandwidth and mean latency have settled, by MSER
-    /// (docs/guide/error-bars.md); at least for a tenth of the window that is measured, at most for as long as
-    /// that. Default: `"auto"` where neither `warmup_requests` nor `warmup_time` is given, all workloads are
-    /// endless, and there are no events; otherwise a tenth of `requests`, and none where that is not given.
+    /// `"auto"`: the run finds the end of its warm-up, where total bandwidth and mean latency have settled (MSER,
+    /// docs/guide/error-bars.md). The warm-up has at least a tenth of the length of the measured window, and at
+    /// most its length. Not with `warmup_requests` or `warmup_time`. Default: `"auto"` where neither is given, all
+    /// workloads are endless, and there are no events; otherwise a tenth of `requests`, and none where that is
+    /// not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Warmup>,
-    /// Warm up until this many requests have completed in the whole system, instead.
+    /// The warm-up ends when this many requests have completed in the whole system.
     pub warmup_requests: Option<u64>,
-    /// Warm up for this long, instead.
+    /// The warm-up ends after this time. Not with `warmup_requests`.
     pub warmup_time: Option<Picos>,
-    /// Measure until this many requests have completed in the whole system, and then to where requests in
-    /// flight are as old as they were at the beginning (docs/guide/error-bars.md). Default: 100,000 and 20 mean
+    /// The measured window ends when this many requests have completed in it in the whole system, and requests in
+    /// flight are as old as they were at its beginning (docs/guide/error-bars.md). Default: 100,000 and 20 mean
     /// latencies, when neither `duration` is given nor every workload ends by itself.
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
-    /// Measure for this long, instead.
+    /// The measured window ends after this time. Not with `requests`.
     pub duration: Option<Picos>,
-    /// Stop as soon as the 95 % confidence intervals of total bandwidth and mean latency are at most
-    /// this part of their value to each side. `requests` or `duration` is the longest window then.
+    /// The measured window ends as soon as the 95 % confidence intervals of total bandwidth and mean latency are
+    /// at most this part of their value to each side. `requests` or `duration` is the longest window then.
     /// Default: none, and 10,000,000 requests where it is given without them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Percent>,

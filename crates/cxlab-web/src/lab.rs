@@ -38,7 +38,7 @@ impl Settings {
     }
 }
 
-/// Why there is no result: JSON with `mistakes`, as `cxlab check --json` prints them, or `error`.
+/// Why there is no result: JSON with `mistakes`, as `cxlab check --format json` prints them, or `error`.
 #[derive(Debug)]
 pub struct Failed(pub String);
 

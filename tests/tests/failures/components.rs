@@ -397,6 +397,7 @@ fn what_fails_fails_after_enumeration_too() {
 }
 
 /// A pool with random capacity changes and failures.
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn random(seed: u64, swarm: &str, slow: bool) -> String {
     let mut draw = Draw::new(seed, swarm);
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 4));

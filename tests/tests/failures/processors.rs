@@ -188,6 +188,7 @@ fn a_release_is_a_machine_check_for_what_is_not_in_caches() {
 }
 
 /// A system with processors, random capacity changes and random failures.
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn random(seed: u64) -> String {
     let mut draw = Draw::new(seed, "processor-failures");
     let (hosts, devices) = (draw.between(1, 3), draw.between(1, 3));

@@ -140,7 +140,10 @@ fn requests_in_flight_that_limit_a_host_are_noted_with_a_number_that_fills_its_l
     assert_eq!(note.path, "hosts[0].issue.outstanding");
     let note = note.message.as_str();
     assert!(note.starts_with("64 carry"), "{note}");
-    let number = note.trim_end_matches(" fill them").rsplit(' ').next();
+    let number = note
+        .trim_end_matches(" fill them if that latency stays")
+        .rsplit(' ')
+        .next();
     let number = number.expect("a last word");
     let wire = closed_form(&LinkParams::default(), 1.0);
     let more = set(number);

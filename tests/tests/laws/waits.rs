@@ -218,6 +218,27 @@ fn more_requests_in_flight_are_advised_only_where_they_are_the_limit() {
     assert_eq!(advised(84), (false, Limit::Medium));
 }
 
+/// Requests wait in the queue of a medium, which is no wait for it.
+#[test]
+fn advice_says_where_a_medium_that_queues_requests_may_carry_no_more() {
+    let (report, found) = bottleneck(&[
+        "fabric.topology={ kind = \"direct\" }",
+        "devices[0].memory={ kind = \"fixed\", bandwidth = \"20 GB/s\", queue = 1024 }",
+        "hosts[0].requests=1000000",
+        "measure.requests=20000",
+        "hosts[0].issue.outstanding=256",
+    ]);
+    assert_eq!(found.limit, Limit::Outstanding, "{found:?}");
+    assert!(found.text.contains("longest stage is media"), "{found:?}");
+    let mut notes = report.notes.iter();
+    let advice = notes.find(|note| note.path == "hosts[0].issue.outstanding");
+    let message = advice.map_or("", |note| &note.message);
+    assert!(
+        message.ends_with("in the medium, which may carry no more)"),
+        "{message}"
+    );
+}
+
 /// One host has all its requests in flight, and the other hardly any.
 #[test]
 fn requests_in_flight_are_judged_by_host() {

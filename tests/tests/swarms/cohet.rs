@@ -48,6 +48,7 @@ fn pick<'a>(rng: &mut StreamRng, of: &[&'a str]) -> &'a str {
 }
 
 /// Draws a system with caches so small that evictions are frequent.
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn draw(seed: u64) -> Drawn {
     let mut rng = StreamRng::new(seed, "cohet-swarm");
     let cores = 1 + rng.below(3);

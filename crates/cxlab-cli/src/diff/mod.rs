@@ -6,13 +6,13 @@ mod values;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::Failure;
 use super::results::json;
-use super::{harmless, print};
+use super::{OutputFormat, harmless, print};
 use read::ReadReport;
 use values::{Measured, measured};
 
@@ -29,6 +29,15 @@ const OF_THE_RUN: [&str; 6] = [
     "events_per_second",
 ];
 
+/// Values that are shown first, in this order.
+const FIRST: [&str; 5] = [
+    "bandwidth_gb_per_s.total",
+    "latency_ns.mean",
+    "latency_ns.p50",
+    "latency_ns.p99",
+    "latency_ns.max",
+];
+
 /// Lists with hundreds of entries, which other values sum up.
 const LISTS: [&str; 2] = ["latency_histogram", "time_series"];
 
@@ -39,19 +48,11 @@ pub(super) struct DiffArgs {
     /// The second report
     b: PathBuf,
     /// What to print
-    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
-    format: DiffFormat,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
     /// Show all values, also those within the intervals
     #[arg(long)]
     all: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DiffFormat {
-    /// A table to read
-    Text,
-    /// Everything, for programs
-    Json,
 }
 
 /// Whether two values differ by more than their intervals. The order is that of the output.
@@ -124,10 +125,13 @@ impl Change {
         }
     }
 
-    /// What sorts changes within a verdict: values of the whole system first, then by relative change.
-    fn rank(&self) -> (bool, f64) {
+    /// What sorts changes within a verdict: those of [`FIRST`], then values of the whole system, then by relative
+    /// change.
+    fn rank(&self) -> (usize, bool, f64) {
+        let first = FIRST.iter().position(|path| *path == self.path);
         let is_part = self.path.contains('[');
-        (is_part, -self.relative.map_or(f64::INFINITY, f64::abs))
+        let relative = self.relative.map_or(f64::INFINITY, f64::abs);
+        (first.unwrap_or(FIRST.len()), is_part, -relative)
     }
 }
 
@@ -175,9 +179,10 @@ fn difference(a: ReadReport, b: ReadReport) -> Difference {
     }
     others.sort_by(|one, other| one.path.cmp(&other.path));
     changes.sort_by(|one, other| {
-        let (part, relative) = one.rank();
-        let (other_part, other_relative) = other.rank();
+        let (first, part, relative) = one.rank();
+        let (other_first, other_part, other_relative) = other.rank();
         (one.verdict.cmp(&other.verdict))
+            .then(first.cmp(&other_first))
             .then(part.cmp(&other_part))
             .then(relative.total_cmp(&other_relative))
             .then(one.path.cmp(&other.path))
@@ -242,8 +247,8 @@ pub(super) fn show(args: &DiffArgs) -> Result<(), Failure> {
     }
     let difference = difference(a, b);
     match args.format {
-        DiffFormat::Json => print(&json(&difference)?),
-        DiffFormat::Text => print(&text(&difference, args.all)),
+        OutputFormat::Json => print(&json(&difference)?),
+        OutputFormat::Text => print(&text(&difference, args.all)),
     }
 }
 
@@ -292,7 +297,13 @@ fn text(difference: &Difference, all: bool) -> String {
         );
         let shown = if all { usize::MAX } else { SHOWN };
         for other in difference.others.iter().take(shown) {
-            let _ = writeln!(text, "  {}: {} -> {}", other.path, other.a, other.b);
+            let told = |value: &Value| match value {
+                Value::Null => "(absent)".to_owned(),
+                Value::String(text) => text.clone(),
+                value => value.to_string(),
+            };
+            let (a, b) = (told(&other.a), told(&other.b));
+            let _ = writeln!(text, "  {}: {a} -> {b}", other.path);
         }
         write_more(&mut text, difference.others.len(), shown);
     }
@@ -326,7 +337,7 @@ fn write_group(text: &mut String, title: &str, group: &[&Change], shown: usize) 
     let width = width.unwrap_or(0);
     for change in shown_rows {
         let with = |value: f64, ci95: Option<f64>| match ci95 {
-            Some(half) => format!("{} ± {}", number(value), number(half)),
+            Some(half) => format!("{} +-{}", number(value), number(half)),
             None => number(value),
         };
         let relative = change.relative.map_or("from 0".to_owned(), |relative| {

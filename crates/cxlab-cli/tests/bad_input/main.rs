@@ -120,7 +120,7 @@ fn all_mistakes_of_a_scenario_are_reported_at_once() {
     );
     let says = [
         "fabric.link.lanes",
-        "did you mean `ring`?",
+        "did you mean \"ring\"?",
         "`read_ratios`",
         "devices[0].capacity",
     ];
@@ -161,7 +161,7 @@ fn check_json_names_every_mistake_for_programs() {
     let folder = numbered_folder();
     let text = changed(BASE, "lanes = 16 -> lanes = 3 && seed = 7 -> sede = 7");
     let path = folder.file("bad.toml", text.as_bytes());
-    let output = cxlab(&[&"check", &"--json", &path]);
+    let output = cxlab(&[&"check", &"--format=json", &path]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(2), ""));
     let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     let found = found.as_array().unwrap();
@@ -189,7 +189,7 @@ fn of_a_hundred_thousand_mistakes_a_hundred_are_told() {
         stderr.contains("99900 more are not shown"),
         "{stderr:.2000}"
     );
-    let output = cxlab(&[&"check", &"--json", &path]);
+    let output = cxlab(&[&"check", &"--format=json", &path]);
     let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(told.as_array().unwrap().len(), 101);
 }

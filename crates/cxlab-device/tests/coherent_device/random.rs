@@ -58,6 +58,7 @@ struct Totals {
     conflicts: u64,
 }
 
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn run(seed: u64) -> Totals {
     let mut rng = StreamRng::new(seed, "system");
     let mut draw = |most: u64| 1 + rng.below(most);

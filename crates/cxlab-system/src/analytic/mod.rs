@@ -29,7 +29,9 @@ pub use cxlab_analytic::{ErrorClass, ErrorClasses};
 pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
 pub use pod::PodModel;
 pub use report::summary;
-pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, PairLatency};
+pub use report::{
+    AnalyticBottleneck, AnalyticHost, AnalyticLatency, AnalyticLink, AnalyticReport, PairLatency,
+};
 pub use timeline::{GuestLine, PlanMemory, SharedLine, SharedRegion, SnoopCounts, default_local};
 
 use demand::{Demand, HostDemand};
@@ -177,7 +179,7 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
         let outstanding = f64::from(issue.outstanding);
         let carried = 64_000.0 * outstanding / latency as f64;
         let paced = 64_000.0 / issue.interval_ps().max(1) as f64;
-        let wire = plan.line_rate(host);
+        let wire = plan.host_gb_per_s(host);
         if carried < wire.min(paced) {
             limits.push(format!(
                 "hosts[{at}].issue.outstanding = {outstanding} carry at most {carried:.1} GB/s over {:.0} ns \

@@ -42,9 +42,9 @@ pub struct AnalyticReport {
     /// Rates of 64-byte lines, in GB/s (10^9 bytes per second).
     pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of all requests.
-    pub latency_ns: Idle,
+    pub latency_ns: AnalyticLatency,
     /// Latency of the reads.
-    pub read_latency_ns: Idle,
+    pub read_latency_ns: AnalyticLatency,
     /// Mean time of each latency stage; the stages sum to the mean latency. A wait for credits is not known
     /// apart but by event runs that correct the form: it is in the queue of the output where it is spent, and `credits`
     /// is 0. All waits of a device are in `media_queue`, but those for its links.
@@ -62,7 +62,7 @@ pub struct AnalyticReport {
     /// By pair of host and device with traffic: the first 4,096.
     pub pairs: Vec<PairLatency>,
     /// What is fullest.
-    pub bottleneck: Option<Bottleneck>,
+    pub bottleneck: Option<AnalyticBottleneck>,
     /// Whether latencies had settled when the work ended: to 10^-7, or to 1 % in the last half of the rounds.
     pub settled: bool,
     /// What short event runs corrected, where they were asked for.
@@ -74,7 +74,7 @@ pub struct AnalyticReport {
 
 /// A mean latency and its part without load, in nanoseconds.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
-pub struct Idle {
+pub struct AnalyticLatency {
     /// Mean over all requests, in nanoseconds.
     pub mean: f64,
     /// Mean if nothing ever waited: the sum of the constant stages.
@@ -102,7 +102,7 @@ pub struct AnalyticHost {
     /// Payload of its requests, in GB/s.
     pub bandwidth_gb_per_s: Bandwidth,
     /// Latency of its requests.
-    pub latency_ns: Idle,
+    pub latency_ns: AnalyticLatency,
     /// Mean requests in flight.
     pub in_flight: f64,
     /// How far these numbers can be from the event engine's; `latency` goes for its pairs too.
@@ -167,7 +167,7 @@ pub struct PairLatency {
 
 /// The fullest station.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
-pub struct Bottleneck {
+pub struct AnalyticBottleneck {
     /// A link's direction, or a device.
     pub name: String,
     /// Part of its capacity that is used.
@@ -207,8 +207,8 @@ impl Sum {
         }
     }
 
-    fn idle(&self) -> Idle {
-        Idle {
+    fn idle(&self) -> AnalyticLatency {
+        AnalyticLatency {
             mean: self.mean_ns(self.latency),
             unloaded: self.mean_ns(self.unloaded),
         }
@@ -362,7 +362,7 @@ pub(super) fn assemble(
             .collect(),
         links: links(plan, solution, &classes),
         pairs,
-        bottleneck: solution.bottleneck().map(|station| Bottleneck {
+        bottleneck: solution.bottleneck().map(|station| AnalyticBottleneck {
             name: station_name(plan, station),
             used: solution.stations[station].used.min(1.0),
         }),
@@ -520,7 +520,7 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
         "error, latency",
         "bandwidth",
     ])];
-    let mut row = |name: &str, latency: &Idle, classes: &ErrorClasses| {
+    let mut row = |name: &str, latency: &AnalyticLatency, classes: &ErrorClasses| {
         rows.push(vec![
             name.to_owned(),
             nanos(latency.mean),

@@ -331,16 +331,21 @@ impl Bottleneck {
         if !self.limit.is_of_hosts() {
             return;
         }
-        let times = stages_ns.iter();
-        let times = times.filter_map(|(name, time)| Some((name, time.as_f64()?)));
-        let times = times.filter(|(_, time)| *time > 0.0);
-        let all: f64 = times.clone().map(|(_, time)| time).sum();
-        if let Some((name, time)) =
-            times.reduce(|most, one| if one.1 > most.1 { one } else { most })
-        {
-            let share = time / all * 100.0;
+        if let Some((name, time, share)) = longest_stage(stages_ns) {
+            let share = share * 100.0;
             let longest = format!("; the longest stage is {name}, {time:.1} ns ({share:.0} %)");
             self.text.push_str(&longest);
         }
     }
+}
+
+/// The longest of the stages: its name, its mean time, and its fraction of all of them. `None` where no stage has a
+/// time.
+pub(super) fn longest_stage(stages_ns: &Map<String, Value>) -> Option<(&str, f64, f64)> {
+    let times = stages_ns.iter();
+    let times = times.filter_map(|(name, time)| Some((name.as_str(), time.as_f64()?)));
+    let times = times.filter(|(_, time)| *time > 0.0);
+    let all: f64 = times.clone().map(|(_, time)| time).sum();
+    let longest = times.reduce(|most, one| if one.1 > most.1 { one } else { most });
+    longest.map(|(name, time)| (name, time, time / all))
 }

@@ -10,8 +10,8 @@ use crate::host::Host;
 use crate::intervals::Intervals;
 use crate::readings::IssuerReadings;
 use crate::report::{
-    CoreThread, Denied, FailedRequests, HostCi95, HostCoherence, HostCore, HostReport, PhaseReport,
-    ThreadPhaseReport, ThrottleReport, UnservedLatency,
+    CoreReport, CoreThread, Denied, FailedRequests, HostCi95, HostCoherence, HostReport,
+    PhaseReport, ThreadPhaseReport, ThrottleReport, UnservedLatency,
 };
 use crate::system::System;
 
@@ -83,7 +83,7 @@ fn host_report(
         ci95,
         enumeration: None,
         coherence: host.coherence().map(HostCoherence::from),
-        core: host.core().map(|core| HostCore::of(core, context.end)),
+        core: host.core().map(|core| CoreReport::of(core, context.end)),
         phases: host
             .hw_threads()
             .map(ThreadPhaseReport::all)
@@ -137,11 +137,11 @@ impl ThreadPhaseReport {
     }
 }
 
-impl HostCore {
-    fn of(core: &Core, end: SimTime) -> HostCore {
+impl CoreReport {
+    fn of(core: &Core, end: SimTime) -> CoreReport {
         let stats = core.core_stats();
         let phases = core.phases().iter().zip(&stats.phases);
-        HostCore {
+        CoreReport {
             loads: stats.loads,
             stores: stats.stores,
             flushes: stats.flushes,

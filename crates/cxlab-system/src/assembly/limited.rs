@@ -5,6 +5,7 @@ use cxlab_plan::{CreditLimit, Plan, PlannedLink};
 use cxlab_protocol::Channel;
 use cxlab_scenario::Note;
 
+use super::bottleneck::longest_stage;
 use crate::readings::LinkReadings;
 use crate::report::{LinkReport, Report};
 
@@ -97,6 +98,13 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     {
         return Vec::new();
     }
+    // A medium that queues requests itself is seen by its stage alone.
+    let medium = match longest_stage(&report.stages_ns) {
+        Some(("media", time, _)) => {
+            format!(" ({time:.0} ns of it are in the medium, which may carry no more)")
+        }
+        _ => String::new(),
+    };
     let mut notes = Vec::new();
     for (at, group) in plan.scenario.hosts.iter().enumerate() {
         let first = plan.hosts.iter().position(|host| host.group == at);
@@ -105,13 +113,13 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
         };
         let host = &report.hosts[number];
         let outstanding = f64::from(issue.outstanding);
-        let (rate, wire) = (host.bandwidth_gb_per_s.total, plan.line_rate(number));
+        let (rate, wire) = (host.bandwidth_gb_per_s.total, plan.host_gb_per_s(number));
         if host.in_flight >= IN_FLIGHT * outstanding && rate > 0.0 && rate < FULL * wire {
             notes.push(Note::new(
                 format!("hosts[{at}].issue.outstanding"),
                 format!(
                     "{} carry {rate:.1} GB/s over a latency of {:.0} ns, and a host's links carry \
-                     {wire:.1} of reads; {:.0} fill them",
+                     {wire:.1} of reads; {:.0} fill them if that latency stays{medium}",
                     issue.outstanding,
                     host.latency_ns.mean,
                     (outstanding * wire / rate).ceil()

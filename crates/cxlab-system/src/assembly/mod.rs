@@ -279,12 +279,18 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         devices,
         links,
     };
+    complete(&mut report, context.plan);
+    Ok(report)
+}
+
+/// Adds to a report what all the rest of it tells: the longest stage, notes on limits, and the ID of the run.
+fn complete(report: &mut Report, plan: &Plan) {
     if let Some(found) = &mut report.bottleneck {
         found.tell_longest_stage(&report.stages_ns);
     }
-    let in_flight = limited::by_requests_in_flight(context.plan, &report);
+    let in_flight = limited::by_requests_in_flight(plan, report);
     report.notes.extend(in_flight);
-    let throttled = limited::by_throttles(context.plan, &report);
+    let throttled = limited::by_throttles(plan, report);
     report.notes.extend(throttled);
     report.run = run_id(&[
         &report.version,
@@ -294,5 +300,4 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         &report.sim_time_ns.to_string(),
         &report.partial.to_string(),
     ]);
-    Ok(report)
 }

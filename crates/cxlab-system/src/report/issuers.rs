@@ -57,7 +57,7 @@ pub struct HostReport {
     pub coherence: Option<HostCoherence>,
     /// Statistics of its program, if it has a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub core: Option<HostCore>,
+    pub core: Option<CoreReport>,
     /// Statistics of its threads in each phase of their kernel, if it runs threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<ThreadPhaseReport>,
@@ -121,7 +121,7 @@ pub struct ThreadPhaseReport {
 
 /// Statistics of a core's program, from the beginning of the run.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
-pub struct HostCore {
+pub struct CoreReport {
     /// Loads that the core issued.
     pub loads: u64,
     /// Stores that the core issued.

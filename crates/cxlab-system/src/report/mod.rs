@@ -21,7 +21,8 @@ pub use devices::{DeviceCoherence, DeviceLoad, DeviceReport, DeviceViral};
 pub use enumeration::{Accesses, EnumerationPhase, EnumerationReport};
 pub use events::{CommandReport, FailuresReport, PoolReport};
 pub use issuers::{
-    CoreThread, HostCoherence, HostCore, HostReport, PhaseReport, ThreadPhaseReport, ThrottleReport,
+    CoreReport, CoreThread, HostCoherence, HostReport, PhaseReport, ThreadPhaseReport,
+    ThrottleReport,
 };
 pub use links::LinkReport;
 pub use requests::{Bandwidth, Denied, FailedRequests, Latency, Requests, UnservedLatency, Wait};

@@ -126,6 +126,7 @@ const LACKEY: &[u8] = b"==1== Lackey\nI  0401ab70,3\n L 103c,8\n M 2000,4\n S 1f
 const CSV: &[u8] = b"op, \"address\",time_us,size_bytes\nread,64,1,1\nW,0x80,2.5,65\n";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn each_format_is_recognised_and_read_also_in_gzip() {
     let folder = Folder::new("formats");
     let champsim = [
@@ -292,6 +293,7 @@ fn a_filter_passes_on_misses_only_and_says_so_in_the_provenance() {
 const CUT: &str = "the last row has no newline: it may be cut";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn mistakes_are_named_by_file_place_field_value_and_what_is_allowed() {
     let folder = Folder::new("mistakes");
     let mut branch = instruction([64, 0, 0, 0], [0; 2]);

@@ -128,6 +128,7 @@ struct Bank {
 }
 
 /// Checks the commands of one channel, and returns all violations.
+#[expect(clippy::too_many_lines, reason = "one case after the other")]
 pub fn check(commands: &[Command], resolved: &ResolvedDram, bus: &CommandBus) -> Vec<String> {
     let (t, config) = (&resolved.timings, &resolved.config);
     let table = rules(t);

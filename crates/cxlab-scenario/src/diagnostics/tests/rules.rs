@@ -28,7 +28,7 @@ fn every_mistake_is_reported_once_with_place_value_and_what_is_allowed() {
         count = 3.0 => found the number 3.0 // help: write 3
         pinned = 1 => expected a boolean (true or false), found the integer 1
         share = true => expected a number, found the boolean true
-        workload = 3 => expected a table, found the integer 3 // allowed kinds: `random`
+        workload = 3 => expected a table, found the integer 3 // allowed kinds: "random"
         workload = "trase" => help: write { kind = "trace" }
         workload = [1] => expected a table, found an array of 1 value
 
@@ -39,10 +39,10 @@ fn every_mistake_is_reported_once_with_place_value_and_what_is_allowed() {
         share = 2 => found 2; allowed: more than 0.0 and at most 1.0
 
         workload = { kind = "tarce", file = "x", what = 3 } => unknown kind "tarce" in `hosts[0].workload`
-            // s.toml:3:21 // help: did you mean `trace`? // help: allowed kinds: `random`, `trace`
+            // s.toml:3:21 // help: did you mean "trace"? // help: allowed kinds: "random", "trace"
         workload = { kind = 4 } => `hosts[0].workload.kind`: expected a string, found the
         workload = { reads = 0.5 } => missing required key `kind` in `hosts[0].workload`
-            // allowed kinds: `random`, `trace`
+            // allowed kinds: "random", "trace"
         workload = { knid = "trace", file = "x" } => unknown key `knid` // mean `kind`?
         workload = { kind = "trace" } => missing required key `file` in `hosts[0].workload` // s.toml:3:12
             // `file` is missing
@@ -54,9 +54,9 @@ fn every_mistake_is_reported_once_with_place_value_and_what_is_allowed() {
 #[test]
 fn mistakes_at_the_top_of_the_file_are_reported_likewise() {
     let rows = r#"
-        mode = "fats" => `mode`: the string "fats" is not one of the allowed values // s.toml:1:8
-            // did you mean "fast"? // allowed values: // "exact"
-        tier = "nera" => did you mean "near"? // allowed values: "near", "far"
+        mode = "fats" => `mode`: found "fats"; allowed: // "exact" // s.toml:1:8
+            // did you mean "fast"?
+        tier = "nera" => found "nera"; allowed: "near", "far" // did you mean "near"?
         tier = 3 => `tier`: expected a string, found the integer 3 // "near", "far"
         window = [1] => `window` has 1 entry, but must have 2 entries // s.toml:1:10
         window = [1, 256] => `window[1]`: found 256; allowed: 0 to 255 // s.toml:1:14
@@ -156,7 +156,6 @@ fn all_mistakes_of_a_file_are_reported_in_the_order_of_the_file() {
 #[test]
 fn the_json_form_has_place_value_and_help() {
     let (document, found) = diagnose("mode = \"fats\"\n[[hosts]]\nname = \"a\"\n");
-    let help = "did you mean \"fast\"?\nallowed values: ";
     let entry = &to_json(&found, &document)[0];
     assert_eq!(
         (&entry["file"], &entry["line"], &entry["column"]),
@@ -166,11 +165,9 @@ fn the_json_form_has_place_value_and_help() {
         (&entry["path"], &entry["value"]),
         (&json!("mode"), &json!("fats"))
     );
-    assert!(entry["help"].as_str().unwrap().starts_with(help), "{entry}");
-    assert!(
-        entry["message"].as_str().unwrap().contains("\"fats\""),
-        "{entry}"
-    );
+    assert_eq!(entry["help"], "did you mean \"fast\"?");
+    let message = entry["message"].as_str().unwrap();
+    assert!(message.contains("found \"fats\"; allowed: \""), "{entry}");
 }
 
 #[test]

@@ -206,10 +206,14 @@ impl<'s> Tag<'s> {
             .filter_map(|(constant, _)| constant.as_str())
     }
 
-    /// `allowed kinds: `ring`, `mesh``.
+    /// `allowed kinds: "ring", "mesh"`.
     fn list(&self) -> String {
-        let names: Vec<&str> = self.names().collect();
-        format!("allowed {}s: `{}`", self.name, names.join("`, `"))
+        let names: Vec<&Value> = self
+            .variants
+            .iter()
+            .map(|(constant, _)| *constant)
+            .collect();
+        literal::list(&format!("allowed {}s", self.name), &names)
     }
 
     fn unknown(&self, found: &Value, path: &Path) -> Diagnostic {
@@ -229,7 +233,7 @@ impl<'s> Tag<'s> {
         let mut diagnostic =
             Diagnostic::new(tag_path.to_string(), message).with_label(format!("unknown {name}"));
         if let Some(near) = nearest(text, self.names()) {
-            diagnostic = diagnostic.with_help(format!("did you mean `{near}`?"));
+            diagnostic = diagnostic.with_help(format!("did you mean \"{near}\"?"));
         }
         diagnostic.with_help(self.list())
     }

@@ -32,19 +32,16 @@ pub(super) fn not_allowed(value: &Value, allowed: &[&Value], path: &Path) -> Dia
             .with_label("expected a string")
             .with_help(list("allowed values", allowed));
     }
-    let message = match allowed {
-        [only] => format!("`{path}`: expected {}, found {found}", words::literal(only)),
-        _ => format!("`{path}`: {found} is not one of the allowed values"),
-    };
+    let found = words::literal(value);
+    let message = format!("`{path}`: found {found}; {}", list("allowed", allowed));
     let diagnostic = Diagnostic::new(path.to_string(), message).with_label("not an allowed value");
     let near = value
         .as_str()
         .and_then(|text| nearest(text, strings(allowed)));
-    let diagnostic = match near {
+    match near {
         Some(name) => diagnostic.with_help(format!("did you mean \"{name}\"?")),
         None => diagnostic,
-    };
-    diagnostic.with_help(list("allowed values", allowed))
+    }
 }
 
 /// The strings among constants.
