@@ -73,7 +73,7 @@ def test_mistakes_are_all_reported_with_the_text_of_the_command(tmp_path):
     )
     assert done.returncode == 2
     assert str(caught.value) == done.stderr.rstrip()
-    assert "did you mean `ring`?" in str(caught.value)
+    assert 'did you mean "ring"?' in str(caught.value)
     lines = {mistake["path"]: mistake["line"] for mistake in caught.value.diagnostics}
     assert lines["fabric.topology.kind"] == 3
     assert len(lines) >= 3

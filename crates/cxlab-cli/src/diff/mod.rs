@@ -337,8 +337,8 @@ fn write_group(text: &mut String, title: &str, group: &[&Change], shown: usize) 
     let width = width.unwrap_or(0);
     for change in shown_rows {
         let with = |value: f64, ci95: Option<f64>| match ci95 {
-            Some(half) => format!("{} +-{}", number(value), number(half)),
-            None => number(value),
+            Some(half) => format!("{} +-{}", number(value, 6), number(half, 2)),
+            None => number(value, 6),
         };
         let relative = change.relative.map_or("from 0".to_owned(), |relative| {
             format!("{:+.2} %", relative * 100.0)
@@ -354,14 +354,14 @@ fn write_group(text: &mut String, title: &str, group: &[&Change], shown: usize) 
     write_more(text, group.len(), shown);
 }
 
-/// A number with at most six significant digits, or all digits before the point.
-fn number(value: f64) -> String {
+/// A number with at most so many significant digits, or all digits before the point.
+fn number(value: f64, significant: i32) -> String {
     if value == value.trunc() && value.abs() < 1e15 {
         return format!("{value:.0}");
     }
     let magnitude = value.abs().max(f64::MIN_POSITIVE);
     let digits = (1..=12)
-        .find(|digits| magnitude * 10f64.powi(*digits) >= 1e5)
+        .find(|digits| magnitude * 10f64.powi(*digits) >= 10f64.powi(significant - 1))
         .unwrap_or(12);
     let text = format!("{value:.*}", digits as usize);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
