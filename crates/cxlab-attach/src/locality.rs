@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use crate::density::{Density, PAGE_LINES};
 use crate::estimate::{PhaseId, chance};
 use crate::reuse::{ENOUGH, Reuse, WindowTrace};
-use crate::reuse_time::{Beyond, ReuseTimes};
+use crate::reuse_time::{Beyond, Phases, ReuseTimes};
 
 /// Number of samples of the touched pages whose maximum counts.
 const SAMPLES: usize = 2;
@@ -137,15 +137,9 @@ impl Locality {
     }
 
     /// What watched lines of a phase say of it, and those of all phases while its own are few. `None` if these
-    /// are too few, too. `rates` gives the lines new to windows in a nanosecond, by phase, for each of as
-    /// many threads as run at once.
-    pub fn watched(
-        &self,
-        phase: PhaseId,
-        rates: &BTreeMap<PhaseId, f64>,
-        threads: usize,
-    ) -> Option<Watched> {
-        let horizon = self.horizon(rates, threads)?;
+    /// are too few, too. As many `threads` go through memory at once as the `phases` say.
+    pub fn watched(&self, phase: PhaseId, phases: &Phases, threads: usize) -> Option<Watched> {
+        let horizon = self.horizon(phases, threads)?;
         let all = self.times.beyond(None, horizon)?;
         let nothing = Beyond {
             part: 0.0,
@@ -164,9 +158,9 @@ impl Locality {
     }
 
     /// CPU time of a thread in which the cache is filled, in nanoseconds. `None` if no lines were watched.
-    pub fn horizon(&self, rates: &BTreeMap<PhaseId, f64>, threads: usize) -> Option<f64> {
+    pub fn horizon(&self, phases: &Phases, threads: usize) -> Option<f64> {
         let lines = self.llc_bytes as f64 / (64.0 * threads.max(1) as f64);
-        self.times.horizon(rates, lines)
+        self.times.horizon(phases, lines)
     }
 
     /// Whether more windows may soon say which lines of a phase are in the cache, and how many miss depends
@@ -207,8 +201,10 @@ mod tests {
         const MANY: PhaseId = 2;
         let mut locality = Locality::default();
         locality.look(64 << 20, 0.0, 8 << 20);
-        let rates = BTreeMap::from([(FEW, 0.1), (MANY, 0.1)]);
-        assert_eq!(locality.watched(FEW, &rates, 1), None);
+        let mut phases = Phases::default();
+        phases.touches(FEW, 0.1);
+        phases.touches(MANY, 0.1);
+        assert_eq!(locality.watched(FEW, &phases, 1), None);
         let mut watch = |window: u64, phase, number, again| {
             for _ in 0..number {
                 let id = locality.times.begin(window);
@@ -220,11 +216,11 @@ mod tests {
         };
         watch(1, FEW, 4, false);
         watch(2, MANY, 12, true);
-        let few = locality.watched(FEW, &rates, 1).unwrap();
+        let few = locality.watched(FEW, &phases, 1).unwrap();
         // Its own part is 1, and that of all is 4 of 16.
         assert!((few.beyond.part - 0.625).abs() < 1e-9, "{few:?}");
         assert_eq!((few.beyond.known, few.enough), (16.0, false));
-        let many = locality.watched(MANY, &rates, 1).unwrap();
+        let many = locality.watched(MANY, &phases, 1).unwrap();
         assert_eq!((many.beyond.part, many.beyond.known), (0.0, 12.0));
     }
 }

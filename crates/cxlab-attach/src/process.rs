@@ -13,6 +13,7 @@ use crate::model::{Here, Overlap, Window, WindowUse};
 use crate::placement::{Layout, PAGE, Placement};
 use crate::progress::{Place, Progress, advances};
 use crate::reuse::WindowTrace;
+use crate::reuse_time::Phases;
 use crate::sys::{Breakpoint, Tid};
 use crate::thread::{Thread, Watch};
 
@@ -91,8 +92,8 @@ pub(crate) struct Process {
     renewed: BTreeMap<PhaseId, u64>,
     /// Lines that an event counted, and their CPU time in nanoseconds, by phase.
     counted: BTreeMap<PhaseId, (f64, f64)>,
-    /// Lines new to windows in a nanosecond of CPU time, by phase, and number of threads that run at once.
-    rates: BTreeMap<PhaseId, f64>,
+    /// How its phases go through memory, and number of threads that run at once.
+    phases: Phases,
     running: usize,
     next_maps: Instant,
     /// CPU time of its threads, in nanoseconds. The next sample is due at `next_look_ns` of CPU
@@ -174,7 +175,7 @@ impl Process {
             locality: Locality::default(),
             renewed: BTreeMap::new(),
             counted: BTreeMap::new(),
-            rates: BTreeMap::new(),
+            phases: Phases::default(),
             running: 1,
             next_maps: Instant::now(),
             ran_ns: 0,
@@ -194,7 +195,7 @@ impl Process {
             estimator: self.estimator.clone(),
             progress: self.progress.clone(),
             locality: self.locality.clone(),
-            rates: self.rates.clone(),
+            phases: self.phases.clone(),
             looked: self.looked,
             ..Process::new(pid, self.placement)
         }
@@ -212,7 +213,7 @@ impl Process {
             self.estimator = ended.estimator;
             self.progress = ended.progress;
             self.locality = ended.locality;
-            self.rates = ended.rates;
+            self.phases = ended.phases;
             self.looked |= ended.looked;
             self.estimates.clear();
         }
@@ -323,7 +324,7 @@ impl Process {
         let known = &self.estimator;
         self.progress.retain(|phase, _| known.knows(*phase));
         self.renewed.retain(|phase, _| known.knows(*phase));
-        self.rates.retain(|phase, _| known.knows(*phase));
+        self.phases.retain(|phase| known.knows(phase));
         self.counted.retain(|phase, _| known.knows(*phase));
         self.locality.retain(|phase| known.knows(phase));
         self.locality.add(phase, number, lines);
@@ -392,7 +393,7 @@ impl Process {
         let known = self.estimates.get(&phase);
         if !known.is_some_and(|known| known.is_for(seen_ns)) {
             let rate = self.rate(phase, facts, pace)?;
-            self.rates.insert(phase, rate);
+            self.phases.touches(phase, rate);
             let known = self.judge(phase, facts, seen_ns)?;
             self.estimates.insert(phase, known);
         }
@@ -449,7 +450,7 @@ impl Process {
         if thread.watched.is_empty() {
             return;
         }
-        let horizon = self.locality.horizon(&self.rates, self.running);
+        let horizon = self.locality.horizon(&self.phases, self.running);
         let longest = match thread.may_watch() {
             true => horizon.map_or(f64::INFINITY, |horizon| WATCHED_HORIZONS * horizon),
             false => 0.0,
@@ -457,6 +458,11 @@ impl Process {
         if thread.tell(&mut self.locality.times, longest) {
             self.estimates.clear();
         }
+    }
+
+    /// One of its threads spent that CPU time in a phase, in nanoseconds.
+    pub(crate) fn ran_in(&mut self, phase: PhaseId, ns: f64) {
+        self.phases.ran(phase, ns);
     }
 
     /// As many threads run at once.
@@ -599,7 +605,7 @@ impl Process {
     /// the order of touches does not matter.
     fn watched(&self, phase: PhaseId) -> Option<Watched> {
         let matters = self.chance() > 0.0;
-        let watched = || self.locality.watched(phase, &self.rates, self.running);
+        let watched = || self.locality.watched(phase, &self.phases, self.running);
         matters.then(watched).flatten()
     }
 

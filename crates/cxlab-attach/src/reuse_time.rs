@@ -28,6 +28,10 @@ const REMEMBERED: usize = 256;
 /// of Probability", 1939).
 const UNSEEN: f64 = 0.5;
 
+/// CPU time of a process that counts as lately, in nanoseconds: that of longer ago fades (*assumed*: some times that
+/// in which a cache is filled).
+const LATELY_NS: f64 = 50e6;
+
 /// Number of a watched line.
 pub type WatchId = u64;
 
@@ -41,6 +45,40 @@ struct Watched {
     ns: f64,
     /// Whether the program touched the line again after that time.
     again: bool,
+}
+
+/// How a phase goes through memory.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Touching {
+    /// Lines new to windows in a nanosecond of its CPU time. `None` as long as it is not known.
+    pub per_ns: Option<f64>,
+    /// CPU time that the process spent in it lately, in nanoseconds.
+    pub lately_ns: f64,
+}
+
+/// The phases of a process.
+#[derive(Clone, Default, Debug)]
+pub struct Phases(BTreeMap<PhaseId, Touching>);
+
+impl Phases {
+    /// A phase touches so many lines in a nanosecond.
+    pub fn touches(&mut self, phase: PhaseId, per_ns: f64) {
+        self.0.entry(phase).or_default().per_ns = Some(per_ns);
+    }
+
+    /// The process spent that CPU time in a phase, in nanoseconds.
+    pub fn ran(&mut self, phase: PhaseId, ns: f64) {
+        let kept = (-ns / LATELY_NS).exp();
+        for one in self.0.values_mut() {
+            one.lately_ns *= kept;
+        }
+        self.0.entry(phase).or_default().lately_ns += ns;
+    }
+
+    /// Forgets the phases that are not known any more.
+    pub fn retain(&mut self, is_known: impl Fn(PhaseId) -> bool) {
+        self.0.retain(|phase, _| is_known(*phase));
+    }
 }
 
 /// Watched lines of a process.
@@ -130,21 +168,34 @@ impl ReuseTimes {
         }
     }
 
-    /// CPU time in which the program touches as many lines as a cache holds, in nanoseconds. `rates` gives the
-    /// lines new to windows in a nanosecond, by phase. One more line counts as never touched again, so that few
-    /// lines do not say that there are no others. `None` if nothing is known.
-    pub fn horizon(&self, rates: &BTreeMap<PhaseId, f64>, lines: f64) -> Option<f64> {
-        let rate = |one: &Watched| rates.get(&one.phase?).copied();
-        let known = || {
-            self.watched
-                .iter()
-                .filter_map(|one| Some((rate(one)?, one)))
+    /// CPU time in which the program touches as many lines as a cache holds, in nanoseconds. Of each phase, its
+    /// watched lines stand for all lines that it touched lately: those of a phase that has ended fill no cache.
+    /// One more line counts as never touched again, so that few lines do not say that there are no others. `None`
+    /// if nothing is known.
+    pub fn horizon(&self, phases: &Phases, lines: f64) -> Option<f64> {
+        let per_ns = |one: &Watched| phases.0.get(&one.phase?)?.per_ns;
+        let mut of_phase: BTreeMap<Option<PhaseId>, f64> = BTreeMap::new();
+        for one in self.watched.iter().filter(|one| per_ns(one).is_some()) {
+            *of_phase.entry(one.phase).or_default() += 1.0;
+        }
+        let lately = |phase: &Option<PhaseId>| phases.0[&phase.unwrap_or_default()].lately_ns;
+        let time_ns: f64 = of_phase.keys().map(lately).sum();
+        // Lines that a watched one stands for in a nanosecond of that time. If no time is known, all lines stand for
+        // as much of it.
+        let share = |one: &Watched| match time_ns > 0.0 {
+            true => lately(&one.phase) / time_ns / of_phase[&one.phase],
+            false => 1.0 / of_phase.values().sum::<f64>(),
         };
-        let all: f64 = known().map(|(rate, _)| rate).sum();
-        if all <= 0.0 {
+        let weighted = |one: &'_ Watched| Some(per_ns(one)? * share(one));
+        let known = || {
+            let of = |one| Some((weighted(one)?, one));
+            self.watched.iter().filter_map(of)
+        };
+        let mean: f64 = known().map(|(weight, _)| weight).sum();
+        if mean <= 0.0 {
             return None;
         }
-        let mean = all / known().count() as f64;
+        let squares: f64 = known().map(|(weight, _)| weight * weight).sum();
         let (mut at, mut found) = (0.0, 0.0);
         let mut left = 1.0;
         let never = Watched {
@@ -153,7 +204,7 @@ impl ReuseTimes {
             ns: f64::INFINITY,
             again: false,
         };
-        for (ns, part) in survival(known().chain([(mean, &never)]).collect()) {
+        for (ns, part) in survival(known().chain([(squares / mean, &never)]).collect()) {
             let more = mean * left * (ns - at);
             if found + more >= lines {
                 break;
@@ -249,10 +300,16 @@ mod tests {
         times
     }
 
+    fn phases(rates: &[(PhaseId, f64)]) -> Phases {
+        let mut phases = Phases::default();
+        for (phase, per_ns) in rates {
+            phases.touches(*phase, *per_ns);
+        }
+        phases
+    }
+
     fn horizon(times: &ReuseTimes, lines: f64) -> f64 {
-        times
-            .horizon(&BTreeMap::from([(PHASE, 0.1)]), lines)
-            .unwrap()
+        times.horizon(&phases(&[(PHASE, 0.1)]), lines).unwrap()
     }
 
     /// A walk round: each line is touched again after all others.
@@ -394,17 +451,48 @@ mod tests {
             times.tell(id, 10.0, true);
         }
         // The second touches no lines to speak of.
-        let rates = BTreeMap::from([(PHASE, 0.2), (PHASE + 1, 0.0)]);
+        let rates = phases(&[(PHASE, 0.2), (PHASE + 1, 0.0)]);
         let found = times.horizon(&rates, 1_000.0).unwrap();
         assert!((found - 10_000.0).abs() < 1e-6, "{found}");
         assert_eq!(times.beyond(Some(PHASE), found).unwrap().part, 1.0);
         assert_eq!(times.beyond(Some(PHASE + 1), found).unwrap().part, 0.0);
     }
 
+    /// A program fills its memory, and then walks round through a part of it. What it did before says nothing of
+    /// the time in which the walk fills a cache.
+    #[test]
+    fn a_phase_that_has_ended_fills_no_cache() {
+        let mut times = times(&[(1e6, false); 4]);
+        for window in 4..10 {
+            let id = times.begin(window);
+            times.is_of(window, PHASE + 1);
+            times.tell(id, 5e6, true);
+        }
+        let mut phases = phases(&[(PHASE, 0.2), (PHASE + 1, 0.01)]);
+        phases.ran(PHASE, 50e6);
+        let walk = |phases: &Phases| {
+            let horizon = times.horizon(phases, 100_000.0).unwrap();
+            times.beyond(Some(PHASE + 1), horizon).unwrap().part
+        };
+        assert_eq!(walk(&phases), 1.0);
+        for _ in 0..200 {
+            phases.ran(PHASE + 1, 1e6);
+        }
+        // 50,000 lines a round, and one line in seven that is not touched again.
+        assert_eq!(walk(&phases), 0.0);
+        // In turn, each for as long, both count.
+        for at in 0..200 {
+            phases.ran(PHASE + at % 2, 1e6);
+        }
+        assert_eq!(walk(&phases), 1.0);
+        phases.retain(|phase| phase != PHASE);
+        assert_eq!(walk(&phases), 0.0);
+    }
+
     #[test]
     fn nothing_is_known_of_nothing() {
         let mut times = ReuseTimes::default();
-        assert_eq!(times.horizon(&BTreeMap::new(), 10.0), None);
+        assert_eq!(times.horizon(&Phases::default(), 10.0), None);
         assert_eq!(times.beyond(Some(PHASE), 10.0), None);
         assert!(!times.tell(7, 1.0, true));
         let id = times.begin(1);

@@ -72,8 +72,11 @@ impl Tracer<'_> {
         let Some(process) = self.processes.get_mut(&thread.pid) else {
             return;
         };
-        process.tell(thread);
         let (now, phase) = (sample.place, sample.phase);
+        if let Some(phase) = phase {
+            process.ran_in(phase, thread.stretch.cpu_ns);
+        }
+        process.tell(thread);
         let before = thread.last_look();
         let before = before.filter(|look| look.code == phase);
         let (cpu_ns, plain) = (thread.stretch.cpu_ns, thread.is_plain());
