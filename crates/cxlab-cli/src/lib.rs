@@ -213,7 +213,7 @@ struct CheckArgs {
 /// Form of what a command prints.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OutputFormat {
-    /// To read
+    /// A text to read
     Text,
     /// JSON, with everything, for programs
     Json,

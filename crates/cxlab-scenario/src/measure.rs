@@ -14,8 +14,8 @@ pub struct Measure {
     /// `"auto"`: the run finds the end of its warm-up, where total bandwidth and mean latency have settled (MSER,
     /// docs/guide/error-bars.md). The warm-up has at least a tenth of the length of the measured window, and at
     /// most its length. Not with `warmup_requests` or `warmup_time`. Default: `"auto"` where neither is given, all
-    /// workloads are endless, and there are no events; otherwise a tenth of `requests`, and none where that is
-    /// not given.
+    /// workloads are endless, and there are no events; otherwise a tenth of `requests`, and nothing where
+    /// `requests` is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Warmup>,
     /// The warm-up ends when this many requests have completed in the whole system.

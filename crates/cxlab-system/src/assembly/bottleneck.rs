@@ -339,8 +339,8 @@ impl Bottleneck {
     }
 }
 
-/// The longest of the stages: its name, its mean time, and its fraction of all of them. `None` where no stage has a
-/// time.
+/// The longest of the stages: its name, its mean time, and its fraction of all of them. `None` where none of them
+/// has a time.
 pub(super) fn longest_stage(stages_ns: &Map<String, Value>) -> Option<(&str, f64, f64)> {
     let times = stages_ns.iter();
     let times = times.filter_map(|(name, time)| Some((name.as_str(), time.as_f64()?)));
