@@ -1,7 +1,8 @@
 //! The simplest medium: a fixed latency, a bandwidth, and banks that stay busy for a cycle.
 //!
-//! A request waits for its bank and for the data bus, in order of arrival, and completes one
-//! latency later. Left out: rows, refresh, scheduling. Other media of the catalog model those.
+//! A request waits first for its bank and then for the data bus, and completes one latency later.
+//! The bus serves requests in order of arrival: one that waits for its bank holds up all later ones,
+//! also those whose banks are free. Left out: rows, refresh, scheduling, which other media have.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use cxlab_engine::{prefetch, save_state};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Completion, MemoryBackend, MemoryRequest};
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::{Medium, MediumSite};
 
 /// Parameters of the `fixed` medium.
@@ -34,7 +35,9 @@ pub struct FixedParams {
     /// aligned blocks of memory do not all begin in the same bank (skewed storage). Default false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bank_skew: bool,
-    /// Time for which a request keeps its bank busy. Default 0 ns: banks never stall a request.
+    /// Time for which a request keeps its bank busy. With `bandwidth`, a request that waits for its bank
+    /// holds up all later ones, also those for free banks (head-of-line blocking). Default 0 ns: banks
+    /// never stall a request.
     pub bank_cycle: Picos,
     /// Most requests in the medium. 1 to 65536. Default 256 (*assumed*: four DDR5 channels
     /// of 64 entries).
@@ -92,6 +95,7 @@ impl Medium for FixedParams {
                 && self.write_latency.is_none_or(|write| write == self.latency),
             told: 0,
             pending: VecDeque::new(),
+            waits: Waits::default(),
         })
     }
 
@@ -124,10 +128,20 @@ struct FixedMemory {
     told: usize,
     /// Completions in order of time.
     pending: VecDeque<Completion>,
+    /// Since the measurement began.
+    waits: Waits,
+}
+
+/// Requests, and the sums of their waits for banks and for the bus.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Waits {
+    requests: u64,
+    bank_ps: u64,
+    bus_ps: u64,
 }
 
 save_state!(FixedMemory {
-    values: bus_free, ahead, told, pending;
+    values: bus_free, ahead, told, pending, waits;
     sized: bank_free;
     built: read_ps, write_ps, line_ps, cycle_ps, capacity, skew;
 });
@@ -163,14 +177,18 @@ impl MemoryBackend for FixedMemory {
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         let mut start = now.0;
+        self.waits.requests += 1;
         if self.cycle_ps > 0 {
             let (line, banks) = (request.dpa.line().0, self.bank_free.len() as u64);
             let bank = ((line + self.skew * (line / banks)) % banks) as usize;
             start = start.max(self.bank_free[bank]);
             self.bank_free[bank] = start + self.cycle_ps;
+            self.waits.bank_ps += start - now.0;
         }
         if self.line_ps > 0 {
+            let ready = start;
             start = start.max(self.bus_free);
+            self.waits.bus_ps += start - ready;
             self.bus_free = start + self.line_ps * u64::from(request.lines);
         }
         let latency = if request.write {
@@ -222,6 +240,32 @@ impl MemoryBackend for FixedMemory {
                 0 => done.push(first),
                 _ => self.told -= 1,
             }
+        }
+    }
+
+    fn begin_measurement(&mut self, _now: SimTime) {
+        self.waits = Waits::default();
+    }
+
+    fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
+        if self.cycle_ps == 0 && self.line_ps == 0 {
+            return;
+        }
+        let Waits {
+            requests,
+            bank_ps,
+            bus_ps,
+        } = self.waits;
+        let mean_ns = |sum_ps: u64| sum_ps as f64 / 1e3 / requests.max(1) as f64;
+        for (name, value) in [
+            ("fixed.requests", requests as f64),
+            ("fixed.bank_wait_ns", mean_ns(bank_ps)),
+            ("fixed.bus_wait_ns", mean_ns(bus_ps)),
+        ] {
+            out.push(Statistic {
+                name: name.to_owned(),
+                value,
+            });
         }
     }
 }
@@ -304,6 +348,41 @@ mod tests {
             ),
             [10_000, 10_000, 60_000, 60_000]
         );
+    }
+
+    #[test]
+    fn a_request_that_waits_for_its_bank_holds_up_those_for_free_banks() {
+        let params = FixedParams {
+            latency: Picos(10_000),
+            bandwidth: Some(BytesPerSec(64_000_000_000)),
+            banks: 2,
+            bank_cycle: Picos(50_000),
+            ..Default::default()
+        };
+        let mut backend = params.backend(MediumSite::alone(Bytes(1 << 30), 1));
+        let mut done = Vec::new();
+        // Two of bank 0, and one of bank 1, which is free.
+        for (id, line) in [0, 2, 1].into_iter().enumerate() {
+            let request = MemoryRequest {
+                id: id as u32,
+                dpa: Dpa(line * 64),
+                lines: 1,
+                write: false,
+            };
+            assert_eq!(backend.enqueue(SimTime(0), request), None);
+        }
+        backend.advance(SimTime(1_000_000), &mut done);
+        let times: Vec<(u32, u64)> = done.iter().map(|one| (one.id, one.at.0)).collect();
+        assert_eq!(times, [(0, 10_000), (1, 60_000), (2, 61_000)]);
+        let statistics = |backend: &dyn MemoryBackend| {
+            let mut all = Vec::new();
+            backend.statistics(SimTime(1_000_000), &mut all);
+            all.iter().map(|one| one.value).collect::<Vec<_>>()
+        };
+        // One waits 50 ns for its bank, and the last 51 ns for the bus.
+        assert_eq!(statistics(&*backend), [3.0, 50.0 / 3.0, 51.0 / 3.0]);
+        backend.begin_measurement(SimTime(1_000_000));
+        assert_eq!(statistics(&*backend), [0.0, 0.0, 0.0]);
     }
 
     #[test]

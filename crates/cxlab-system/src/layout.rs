@@ -1,5 +1,6 @@
 //! Layout of texts to read: tables, and values with their units.
 
+use cxlab_agent::STAGE_NAMES;
 use cxlab_plan::Plan;
 use serde_json::{Map, Value};
 
@@ -108,14 +109,14 @@ pub(crate) fn stages(
 ) -> String {
     let total = mean_ns.max(1e-9);
     let mut rows = vec![cells(["stage", "mean ns", "+-", "share", ""])];
-    for (name, value) in stages_ns {
-        let value = value.as_f64().unwrap_or(0.0);
+    for name in STAGE_NAMES {
+        let value = stages_ns.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         if value > 0.0 {
             let share = value / total;
             let width = ci95.and_then(|all| all.get(name)?.as_f64());
             let bar = "#".repeat((share * 40.0).round() as usize);
             rows.push(vec![
-                name.clone(),
+                name.to_owned(),
                 nanos(value),
                 plus_minus_nanos(width),
                 format!("{:.1} %", share * 100.0),

@@ -324,14 +324,16 @@ impl Bottleneck {
         }
     }
 
-    /// Completes the text where only the hosts limit the rate: their requests are served sooner if the longest
-    /// stage of a request is shorter. A medium that queues requests itself shows there. Where no request was served,
-    /// no stage has a time, and the text stays as it is.
+    /// Completes the text by the longest stage, where only the hosts limit the rate: their requests are served
+    /// sooner if it is shorter. Media that queue requests themselves show there. So this stage is told beside another
+    /// place, too, if requests take longer in media than they wait there. Where no request was served, no stage has a
+    /// time, and the text stays as it is.
     pub(super) fn tell_longest_stage(&mut self, stages_ns: &Map<String, Value>) {
-        if !self.limit.is_of_hosts() {
-            return;
-        }
         if let Some((name, time, share)) = longest_stage(stages_ns) {
+            let in_media = name == "media" && self.limit != Limit::Medium && share > self.share;
+            if !self.limit.is_of_hosts() && !in_media {
+                return;
+            }
             let share = share * 100.0;
             let longest = format!("; the longest stage is {name}, {time:.1} ns ({share:.0} %)");
             self.text.push_str(&longest);
