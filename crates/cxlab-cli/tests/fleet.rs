@@ -254,7 +254,7 @@ const CASES: &[Case] = &[
     (
         "kind = \"static\"",
         "kind = \"statik\"",
-        &["fleet.pool", "did you mean `static`?"],
+        &["fleet.pool", "did you mean \"static\"?"],
     ),
     ("kind = \"static\"", "kind = \"none\"", &["fraction"]),
     (
@@ -265,7 +265,7 @@ const CASES: &[Case] = &[
     (
         "kind = \"balanced\"",
         "kind = \"ballanced\"",
-        &["fleet.placement", "did you mean `balanced`?"],
+        &["fleet.placement", "did you mean \"balanced\"?"],
     ),
     (
         "slice = \"1 GiB\"",
