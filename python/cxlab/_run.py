@@ -119,6 +119,11 @@ class Plan:
         """The system as an SVG picture."""
         return self._native.svg()
 
+    def __repr__(self) -> str:
+        system = self.describe()
+        parts = (f"{len(system[part])} {part}" for part in ("hosts", "devices", "links"))
+        return f"Plan({', '.join(parts)})"
+
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
         from cxlab._html import plan_html

@@ -256,17 +256,17 @@ def device(name: str, **values: Value) -> Table:
 
 
 def topology(kind: str, **parameters: Value) -> Table:
-    """A topology: an entry of ``catalog("topology")`` with its parameters."""
+    """A topology: an entry of ``catalog("topologies")`` with its parameters."""
     return {"kind": kind, **parameters}
 
 
 def workload(kind: str, **parameters: Value) -> Table:
-    """A workload: an entry of ``catalog("workload")`` with its parameters."""
+    """A workload: an entry of ``catalog("workloads")`` with its parameters."""
     return {"kind": kind, **parameters}
 
 
 def memory(kind: str, **parameters: Value) -> Table:
-    """A memory backend: an entry of ``catalog("memory")`` with its parameters."""
+    """A memory backend: an entry of ``catalog("media")`` with its parameters."""
     return {"kind": kind, **parameters}
 
 
@@ -280,20 +280,12 @@ def schema() -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(_native.schema()))
 
 
-#: Names of the catalogs, and their definitions in the schema.
-_CATALOGS = {
-    "topology": "TopologyChoice",
-    "workload": "WorkloadChoice",
-    "memory": "MediumChoice",
-}
-
-
 def catalog(name: str) -> dict[str, str]:
-    """Summary of each ``kind`` in the catalog "topology", "workload" or "memory"."""
-    if name not in _CATALOGS:
-        raise ValueError(f"found catalog {name!r}; allowed: {', '.join(_CATALOGS)}")
-    entries = schema()["$defs"][_CATALOGS[name]]["oneOf"]
-    return {entry["properties"]["kind"]["const"]: entry["description"] for entry in entries}
+    """Summary of each entry of a catalog: "topologies", "media", or any other of ``cxlab list``."""
+    catalogs = dict(_native.catalogs())
+    if name not in catalogs:
+        raise ValueError(f"found catalog {name!r}; allowed: {', '.join(catalogs)}")
+    return dict(catalogs[name])
 
 
 def parse_values(text: str) -> list[Value]:

@@ -13,7 +13,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -394,9 +394,16 @@ def _bar(total: int, description: str, progress: bool | None) -> Iterator[Callab
 def points_of(changes: Mapping[str, Sequence[Value]] | Sequence[Changes]) -> list[dict[str, Value]]:
     """The points of a grid, with the last path varying fastest, or those of a list."""
     if isinstance(changes, Mapping):
+        for path, values in changes.items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise ValueError(f"{path}: found {values!r}; allowed: a list of values")
         axes = [list(values) for values in changes.values()]
-        return [dict(zip(changes, values, strict=True)) for values in itertools.product(*axes)]
-    return [dict(point) for point in changes]
+        points = [dict(zip(changes, values, strict=True)) for values in itertools.product(*axes)]
+    else:
+        points = [dict(point) for point in changes]
+    if not points:
+        raise ValueError("changes: found no points; allowed: one or more")
+    return points
 
 
 class Seeds:

@@ -302,7 +302,11 @@ class ByHops(TypedDict):
 
 
 class LittlesLaw(TypedDict):
-    """Mean requests in flight, against rate times latency."""
+    """Mean requests in flight, against rate times latency.
+
+    They differ by the ages of the requests that cross the window's edges. With those the law holds
+    exactly, which every run checks.
+    """
 
     #: Mean number of requests in flight over the time of the window.
     in_flight: float

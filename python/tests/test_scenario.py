@@ -86,11 +86,13 @@ def test_text_that_is_no_toml_is_located():
 
 
 def test_catalogs_are_those_of_the_simulator():
-    assert {"ring", "torus", "dragonfly"} <= set(cxlab.catalog("topology"))
-    assert {"uniform", "trace", "external"} <= set(cxlab.catalog("workload"))
-    assert "fixed" in cxlab.catalog("memory")
-    with pytest.raises(ValueError, match="allowed: topology"):
+    assert {"ring", "torus", "dragonfly"} <= set(cxlab.catalog("topologies"))
+    assert {"uniform", "trace", "external"} <= set(cxlab.catalog("workloads"))
+    assert "fixed" in cxlab.catalog("media")
+    with pytest.raises(ValueError, match="allowed: topologies, routings"):
         cxlab.catalog("toplogy")
+    assert cxlab.catalog("migration-policies").keys() == {"none", "tpp"}
+    assert "esf" in cxlab.catalog("link-presets")
     assert "hosts" in cxlab.schema()["properties"]
 
 

@@ -28,6 +28,20 @@ def test_a_grid_is_all_combinations_and_a_list_is_itself():
     assert points_of([{"a": 1}, {"b": 2}]) == [{"a": 1}, {"b": 2}]
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"fabric.routing": "adaptive"}, "fabric.routing: found 'adaptive'; allowed: a list"),
+        ({"hosts[0].count": 3}, r"hosts\[0\].count: found 3; allowed: a list of values"),
+        ({"seed": []}, "no points"),
+        ([], "no points"),
+    ],
+)
+def test_changes_without_lists_or_points_are_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        points_of(changes)
+
+
 def test_a_sweep_has_a_row_for_each_point_with_the_numbers_of_its_run(pool):
     frame = sweep(pool, GRID, workers=2)
     assert len(frame) == 4

@@ -13,6 +13,9 @@ use super::templates::SHIPPED;
 /// Longest chain of references that is followed.
 const LONGEST_CHAIN: usize = 32;
 
+/// Most paths that a hint names.
+const MOST_PATHS: usize = 3;
+
 #[derive(Args)]
 pub(super) struct ExplainArgs {
     /// The key, from the top of the file, e.g. fabric.topology.switches or hosts.workload.kind; without, the
@@ -117,6 +120,34 @@ impl Schema {
             .collect()
     }
 
+    /// The paths of the keys with this name, at most [`MOST_PATHS`] of those with the fewest tables above them.
+    fn paths_of(&self, name: &str) -> Vec<String> {
+        let mut level = vec![(String::new(), self.tables(&self.0, None, 0))];
+        let mut seen: Vec<*const Value> = Vec::new();
+        while !level.is_empty() {
+            let has = |tables: &[Place<'_>]| self.names(tables).contains(name);
+            let found = level.iter().filter(|(_, tables)| has(tables));
+            let found: Vec<String> = found.map(|(path, _)| format!("{path}{name}")).collect();
+            if !found.is_empty() {
+                return found.into_iter().take(MOST_PATHS).collect();
+            }
+            let mut below = Vec::new();
+            for (path, tables) in &level {
+                for next in self.names(tables) {
+                    let of = self.find(tables, next);
+                    let of = of.iter().flat_map(|one| self.tables(one.schema, None, 0));
+                    let new = of.filter(|table| !seen.contains(&std::ptr::from_ref(table.schema)));
+                    below.push((format!("{path}{next}."), new.collect::<Vec<_>>()));
+                }
+            }
+            below.retain(|(_, tables)| !tables.is_empty());
+            let all = below.iter().flat_map(|(_, tables)| tables);
+            seen.extend(all.map(|table| std::ptr::from_ref(table.schema)));
+            level = below;
+        }
+        Vec::new()
+    }
+
     /// The type of a value, and its range, in words.
     fn describe_type(&self, schema: &Value) -> String {
         let mut parts: BTreeSet<String> = BTreeSet::new();
@@ -218,7 +249,12 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     for (depth, name) in path.iter().enumerate() {
         found = schema.find(&tables, name);
         if found.is_empty() {
-            return Err(unknown(key, &path[..depth], name, &schema.names(&tables)));
+            let elsewhere = match depth {
+                0 => schema.paths_of(name),
+                _ => Vec::new(),
+            };
+            let names = schema.names(&tables);
+            return Err(unknown(key, &path[..depth], name, &names, &elsewhere));
         }
         tables = found
             .iter()
@@ -276,24 +312,36 @@ fn describe(schema: &Schema, found: &[Found<'_>]) -> String {
     text
 }
 
-/// The keys of tables, a line each, with the first sentence of what they are.
+/// The keys of tables, a line each, by the kinds of table.
 fn list(title: &str, schema: &Schema, tables: &[Place<'_>]) -> String {
     let mut text = format!("{title}\n");
-    for name in schema.names(tables) {
-        let found = schema.find(tables, name);
-        let description = found
-            .iter()
-            .find_map(|one| one.schema.get("description")?.as_str());
-        let first = description.unwrap_or_default().replace('\n', " ");
-        let first = first
-            .split_inclusive(". ")
-            .next()
-            .unwrap_or_default()
-            .trim_end();
-        text += format!("  {name:<18} {first}").trim_end();
-        text.push('\n');
+    for of_one_kind in tables.chunk_by(|one, other| one.kind == other.kind) {
+        if let Some(kind) = &of_one_kind[0].kind {
+            let summary = of_one_kind[0].schema.get("description");
+            let summary = summary.and_then(Value::as_str).unwrap_or_default();
+            text += &format!("  with kind = \"{kind}\": {summary}\n");
+        }
+        for name in schema.names(of_one_kind) {
+            text += &key_line(schema, of_one_kind, name);
+        }
     }
     text
+}
+
+/// A key of tables, with the first sentence of what it is. Nothing for `kind` itself, which stands above.
+fn key_line(schema: &Schema, tables: &[Place<'_>], name: &str) -> String {
+    if name == "kind" && tables[0].kind.is_some() {
+        return String::new();
+    }
+    let found = schema.find(tables, name);
+    let description = found
+        .iter()
+        .find_map(|one| one.schema.get("description")?.as_str());
+    let first = description.unwrap_or_default().replace('\n', " ");
+    let first = first.split_inclusive(". ").next().unwrap_or_default();
+    let indent = if tables[0].kind.is_some() { 4 } else { 2 };
+    let line = format!("{:indent$}{name:<18} {first}", "");
+    format!("{}\n", line.trim_end())
 }
 
 /// Sorts alternatives of a type: numbers first, by value, and then the others, by their text.
@@ -304,8 +352,14 @@ fn in_order(parts: BTreeSet<String>) -> Vec<String> {
     parts
 }
 
-/// The mistake of a key that does not exist.
-fn unknown(key: &str, before: &[String], name: &str, names: &BTreeSet<&str>) -> Failure {
+/// The mistake of a key that does not exist there, but perhaps elsewhere.
+fn unknown(
+    key: &str,
+    before: &[String],
+    name: &str,
+    names: &BTreeSet<&str>,
+    elsewhere: &[String],
+) -> Failure {
     let table = match before.is_empty() {
         true => "a scenario".to_owned(),
         false => format!("`{}`", before.join(".")),
@@ -315,10 +369,15 @@ fn unknown(key: &str, before: &[String], name: &str, names: &BTreeSet<&str>) -> 
             "{key}: found `{name}` below {table}, which is a single value"
         ));
     }
-    let hint = nearest(name, names.iter().copied()).map(|near| {
+    let near = nearest(name, names.iter().copied()).map(|near| {
         let whole: Vec<&str> = before.iter().map(String::as_str).chain([near]).collect();
-        format!("; did you mean `{}`?", whole.join("."))
+        whole.join(".")
     });
+    let meant = match elsewhere {
+        [] => near,
+        _ => Some(elsewhere.join("` or `")),
+    };
+    let hint = meant.map(|meant| format!("; did you mean `{meant}`?"));
     let allowed: Vec<&str> = names.iter().copied().collect();
     Failure::mistake(format!(
         "{key}: found `{name}`, which is no key of {table}; allowed: {}{}",

@@ -35,6 +35,7 @@ use cxlab_scenario::ThreadLimit;
 use cxlab_system::checkpoint::Every;
 use failure::Failure;
 
+pub use list::catalogs;
 pub use vm::memory::GuestMemory;
 
 /// Simulates CXL systems: fabrics, devices and hosts, from one scenario file.
@@ -72,7 +73,7 @@ enum Command {
     Check(CheckArgs),
     /// Show the resolved system
     Plan(PlanArgs),
-    /// List what a scenario can choose from: topologies, routings, workloads, media, trace formats
+    /// List what a scenario can choose from: topologies, workloads, media, policies, presets, and more
     List {
         /// One catalog; all when omitted
         catalog: Option<String>,

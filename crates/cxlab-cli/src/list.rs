@@ -37,30 +37,27 @@ fn listing<B>(name: &'static str, what: &'static str, catalog: &[Entry<B>]) -> L
     }
 }
 
-/// Every part that a table may name as its `preset`, with its source and what it was compared with.
-fn presets() -> Vec<(&'static str, &'static str, Vec<String>)> {
-    fn parts<P: Preset>() -> &'static [Part] {
-        P::PARTS
-    }
-    let tables = [
-        ("devices[]", parts::<DevicePreset>()),
-        ("devices[].controller", parts::<ControllerPreset>()),
-        ("hosts[].issue", parts::<RequesterPreset>()),
-        ("hosts[].processor", parts::<ProcessorPreset>()),
-        ("fabric.switch", parts::<SwitchPreset>()),
-        ("fabric.link", parts::<LinkPreset>()),
-    ];
-    let of = |(table, parts): (&str, &'static [Part])| {
+/// The parts that each table may name as its `preset`, each with its source and what it was compared with.
+fn presets() -> Vec<Listing> {
+    fn parts<P: Preset>(name: &'static str, what: &'static str) -> Listing {
         let entry = |part: &'static Part| {
-            let lines = [
-                format!("{table}. {}", part.source),
-                part.validated.to_owned(),
-            ];
+            let lines = [part.source.to_owned(), part.validated.to_owned()];
             (part.name, part.summary, lines.into())
         };
-        parts.iter().map(entry).collect::<Vec<_>>()
-    };
-    tables.into_iter().flat_map(of).collect()
+        Listing {
+            name,
+            what,
+            entries: P::PARTS.iter().map(entry).collect(),
+        }
+    }
+    vec![
+        parts::<DevicePreset>("device-presets", "devices[].preset"),
+        parts::<ControllerPreset>("controller-presets", "devices[].controller.preset"),
+        parts::<RequesterPreset>("issue-presets", "hosts[].issue.preset"),
+        parts::<ProcessorPreset>("processor-presets", "hosts[].processor.preset"),
+        parts::<SwitchPreset>("switch-presets", "fabric.switch.preset"),
+        parts::<LinkPreset>("link-presets", "fabric.link.preset"),
+    ]
 }
 
 fn all() -> Vec<Listing> {
@@ -83,6 +80,21 @@ fn all() -> Vec<Listing> {
             cxlab_memory::victim::CATALOG,
         ),
         listing(
+            "prefetchers",
+            "devices[].memory.prefetch.kind",
+            cxlab_memory::prefetch::CATALOG,
+        ),
+        listing(
+            "page-placements",
+            "hosts[].os.placement.kind",
+            cxlab_os::policy::placement::CATALOG,
+        ),
+        listing(
+            "migration-policies",
+            "hosts[].os.migration.kind",
+            cxlab_os::policy::migration::CATALOG,
+        ),
+        listing(
             "vm-demands",
             "fleet.demand.kind",
             cxlab_fleet::demand::CATALOG,
@@ -103,11 +115,7 @@ fn all() -> Vec<Listing> {
             cxlab_fabric::manager::CATALOG,
         ),
     ];
-    listings.push(Listing {
-        name: "presets",
-        what: "preset of the table that is named first",
-        entries: presets(),
-    });
+    listings.extend(presets());
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {
         name: "trace-formats",
@@ -119,13 +127,30 @@ fn all() -> Vec<Listing> {
     listings
 }
 
-/// Lists one catalog or all.
+/// The name of all presets together.
+const PRESETS: &str = "presets";
+
+/// What a scenario can choose from: names and summaries of the entries of each catalog.
+pub fn catalogs() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+    let short = |listing: Listing| {
+        let entries = listing.entries.into_iter();
+        let entries = entries.map(|(name, summary, _)| (name, summary)).collect();
+        (listing.name, entries)
+    };
+    all().into_iter().map(short).collect()
+}
+
+/// Lists one catalog, all presets, or all catalogs.
 pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
     let listings = all();
+    let is_wanted = |listing: &Listing, wanted: &str| {
+        listing.name == wanted || wanted == PRESETS && listing.name.ends_with("-presets")
+    };
     if let Some(wanted) = catalog
-        && !listings.iter().any(|listing| listing.name == wanted)
+        && !listings.iter().any(|listing| is_wanted(listing, wanted))
     {
-        let names: Vec<&str> = listings.iter().map(|listing| listing.name).collect();
+        let mut names: Vec<&str> = listings.iter().map(|listing| listing.name).collect();
+        names.push(PRESETS);
         let hint = nearest(wanted, names.iter().copied())
             .map(|name| format!("; did you mean `{name}`?"))
             .unwrap_or_default();
@@ -137,7 +162,7 @@ pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
     let mut text = String::new();
     for listing in listings
         .iter()
-        .filter(|listing| catalog.is_none_or(|name| name == listing.name))
+        .filter(|listing| catalog.is_none_or(|wanted| is_wanted(listing, wanted)))
     {
         text.push_str(&format!("{} ({})\n", listing.name, listing.what));
         for (name, summary, lines) in &listing.entries {

@@ -80,6 +80,13 @@ fn a_key_is_explained_with_its_kinds_range_default_and_an_example() {
         "{named}"
     );
     assert!(explain("fabric").contains("Its keys:"));
+    let memory = explain("devices.memory");
+    let (_, fixed) = memory.split_once("  with kind = \"fixed\": ").unwrap();
+    let (fixed, _) = fixed.split_once("  with kind = ").unwrap();
+    assert!(
+        fixed.contains("\n    bank_cycle ") && !fixed.contains("gc_policy"),
+        "{memory}"
+    );
     let all = done(&cxlab(&[&"explain"])).to_owned();
     assert!(
         all.contains("\n  hosts ") && all.contains("\n  devices "),

@@ -80,6 +80,12 @@ mod _native {
         cxlab_scenario::schema().to_string()
     }
 
+    /// Names and summaries of the entries of each catalog, as `cxlab list` prints them.
+    #[pyfunction]
+    fn catalogs() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+        cxlab_cli::catalogs()
+    }
+
     /// The processors that this process may use, by its affinity and its control group's quota.
     #[pyfunction]
     fn processors() -> usize {

@@ -56,7 +56,8 @@ impl WholeFile {
             builder.prefix(&prefix);
             #[cfg(unix)]
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-            let file = builder.tempfile_in(folder)?;
+            let file = builder.tempfile_in(folder);
+            let file = file.map_err(|error| in_folder(folder, error.kind()))?;
             file.as_file().lock()?;
             // Between creation and lock, a sweep may have removed the file as a left one.
             if file.path().exists() {
@@ -113,6 +114,16 @@ impl Write for WholeFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// The error of a file that cannot be made in a folder. It does not name the file, which users do not know.
+fn in_folder(folder: &Path, kind: io::ErrorKind) -> io::Error {
+    let folder = folder.display();
+    let message = match kind {
+        io::ErrorKind::NotFound => format!("the folder {folder} does not exist"),
+        kind => format!("{kind} in the folder {folder}"),
+    };
+    io::Error::new(kind, message)
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -37,7 +37,7 @@ pub enum LoadMiss {
 pub struct CacheParams {
     /// Capacity: a multiple of `ways` lines of 64 B.
     pub size: Bytes,
-    /// Lines of a set. 1 to 65536. Default 8.
+    /// Lines of a set. 1 to 65536. Default 8 (*assumed*).
     #[serde(default = "default_ways")]
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,

@@ -28,7 +28,7 @@ impl Mistakes {
             text.push('\n');
         }
         if self.precludes_checks {
-            text.push_str("\nnote: values are checked when this is mended, and may show more\n");
+            text.push_str("\nnote: more is checked when this is mended\n");
         }
         text
     }

@@ -55,7 +55,7 @@ pub struct Scenario {
     pub measure: Measure,
     /// Switches, links and routing.
     pub fabric: Fabric,
-    /// Requesters: hosts (or accelerators) that issue requests. At least one.
+    /// Hosts, which issue requests. At least one.
     #[schemars(length(min = 1))]
     pub hosts: Vec<HostGroup>,
     /// Type 3 memory devices. At least one, unless there are accelerators.

@@ -332,11 +332,19 @@ impl SeedsReport {
         table(&rows)
     }
 
-    /// The notes of all runs, each once, with the number of runs that have it; in the order of the seeds.
+    /// The notes of all runs, each once, with the number of runs that have it; in the order of the seeds. Notes that
+    /// differ in numbers alone are one.
     pub fn notes(&self) -> Vec<(&Note, usize)> {
+        fn is_alike(one: &Note, other: &Note) -> bool {
+            let words = |note: &Note| {
+                note.message
+                    .replace(|c: char| c.is_ascii_digit() || c == '.', "")
+            };
+            one.path == other.path && words(one) == words(other)
+        }
         let mut notes: Vec<(&Note, usize)> = Vec::new();
         for note in self.runs.iter().flat_map(|run| &run.notes) {
-            match notes.iter_mut().find(|(known, _)| *known == note) {
+            match notes.iter_mut().find(|(known, _)| is_alike(known, note)) {
                 Some((_, count)) => *count += 1,
                 None => notes.push((note, 1)),
             }

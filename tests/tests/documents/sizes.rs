@@ -10,7 +10,7 @@ const MOST_FIELDS: usize = 25;
 const FLAT: [&str; 2] = ["Report", "SsdParams"];
 
 /// All sources below a folder.
-fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
+pub(crate) fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).expect("a folder");
     for entry in entries.map(|entry| entry.expect("an entry").path()) {
         if entry.is_dir() {

@@ -106,7 +106,10 @@ fn a_window_that_may_not_move_says_by_how_much_littles_law_differs() {
     let [note] = said(&report)[..] else {
         panic!("{:?}", report.notes)
     };
-    let expected = format!("Little's law differs by {:+.1} %", 100.0 * law(&report));
+    let expected = format!(
+        "Little's law is {:+.1} % off at the edges of the window",
+        100.0 * law(&report)
+    );
     assert!(note.contains(&expected), "{note}");
     assert!(note.contains(&format!(
         "{:.1} requests are in flight",

@@ -125,8 +125,8 @@ impl Change {
         }
     }
 
-    /// What sorts changes within a verdict: those of [`FIRST`], then values of the whole system, and then how much
-    /// they changed.
+    /// What sorts changes within a verdict: those of [`FIRST`], then values of the whole system, and the largest
+    /// relative change first.
     fn rank(&self) -> (usize, bool, f64) {
         let first = FIRST.iter().position(|path| *path == self.path);
         let is_part = self.path.contains('[');

@@ -244,9 +244,10 @@ pub struct DmaParams {
     /// Maximum number of outstanding read requests (tags). 1 to 1024. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 1024))]
     pub tags: u32,
-    /// Maximum size of a read request: 64 B to 4 KiB, a power of two. Default 512 B.
+    /// Maximum size of a read request: 64 B to 4 KiB, a power of two. Default 512 B: the value of
+    /// Max_Read_Request_Size after a reset (PCIe 6.0, section 7.5.3.4).
     pub read_request: Bytes,
-    /// Maximum payload of a transaction: 64 B to 512 B, a power of two. Default 256 B.
+    /// Maximum payload of a transaction: 64 B to 512 B, a power of two. Default 256 B (*assumed*).
     pub payload: Bytes,
 }
 

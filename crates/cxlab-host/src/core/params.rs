@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct CacheLevel {
     /// Capacity: a multiple of `ways` lines of 64 B.
     pub size: Bytes,
-    /// Number of lines in a set. 1 to 65536. Default 8.
+    /// Number of lines in a set. 1 to 65536. Default 8 (*assumed*).
     #[serde(default = "eight")]
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,

@@ -188,7 +188,7 @@ pub struct ProcessorParams {
     /// Default 1 us (*assumed*).
     pub interrupt_time: Picos,
     /// Most bytes of a completion that the root complex sends (Max_Payload_Size): 64 B to 512 B, a power
-    /// of two. Default 256 B.
+    /// of two. Default 256 B (*assumed*).
     pub payload: Bytes,
     /// The cluster of cores, home agent and root ports. Default socket 0, column 0, row 0.
     pub at: Cluster,

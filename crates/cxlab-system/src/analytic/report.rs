@@ -490,20 +490,17 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
         bandwidth.total, bandwidth.read, bandwidth.write, report.in_flight
     ));
     if let Some(bottleneck) = &report.bottleneck {
-        let is_link = report
-            .links
-            .iter()
-            .any(|link| link.direction == bottleneck.name);
-        let filled = if is_link {
-            ", if its flits were filled"
-        } else {
-            ""
+        let mut links = report.links.iter();
+        let link = links.find(|link| link.direction == bottleneck.name);
+        let used = bottleneck.used * 100.0;
+        let used = match link {
+            Some(link) => format!(
+                "{:.1} % busy, with {used:.1} % of what full flits would carry",
+                link.utilization * 100.0
+            ),
+            None => format!("{used:.1} % of its capacity"),
         };
-        text.push_str(&format!(
-            "  fullest: {}, {:.1} % of its capacity{filled}\n",
-            bottleneck.name,
-            bottleneck.used * 100.0
-        ));
+        text.push_str(&format!("  fullest: {}, {used}\n", bottleneck.name));
     }
     if !report.settled {
         text.push_str("  the rates had not settled: take them as estimates\n");

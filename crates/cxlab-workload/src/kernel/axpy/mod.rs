@@ -63,16 +63,16 @@ pub struct Axpy {
     pub model: Model,
     /// Number of elements of each vector, 1 to 268435456.
     pub elements: u64,
-    /// Chunks of 512 elements that a processing element has in flight, 1 to 64.
+    /// Chunks of 512 elements that a processing element has in flight, 1 to 64. Default 2 (*assumed*).
     pub chunks: u64,
-    /// Cycles of a processing element to compute a chunk.
+    /// Cycles of a processing element to compute a chunk. Default 64 (*assumed*).
     pub cycles: u32,
     /// With `unified`: bytes that are moved at a time. A multiple of 4 KiB.
     pub page: Bytes,
     /// With `unified`: cycles of the core for a page fault, in addition to the
-    /// messages and the DMA.
+    /// messages and the DMA. Default 24,000 (*assumed*).
     pub fault_cycles: u32,
-    /// With `explicit` and `unified`: cycles of the core for a call of the driver.
+    /// With `explicit` and `unified`: cycles of the core for a call of the driver. Default 2,400 (*assumed*).
     pub call_cycles: u32,
     /// The placement policy of the arrays, as an index into the scenario's policies.
     pub policy: u16,

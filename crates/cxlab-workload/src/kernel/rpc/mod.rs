@@ -113,7 +113,7 @@ pub struct Rpc {
     /// RpcNIC: number of temporary buffers of 4 KiB, 1 to 64. Decoding continues while there
     /// is a free one.
     pub buffers: u64,
-    /// RpcNIC: cycles of the core to submit one copy of a part of an object.
+    /// RpcNIC: cycles of the core to submit one copy of a part of an object. Default 100 (*assumed*).
     pub copy_cycles: u32,
     /// RpcNIC: copies in flight, 1 to 1024.
     pub copies: u64,
