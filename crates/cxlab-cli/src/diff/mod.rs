@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::results::json;
 use super::{OutputFormat, harmless, print};
 use read::ReadReport;
-use values::{Measured, measured};
+use values::{Measured, firsts, measured};
 
 /// Rows of a group that are shown without `--all`.
 const SHOWN: usize = 20;
@@ -137,7 +137,9 @@ impl Change {
 
 /// Compares two reports.
 fn difference(a: ReadReport, b: ReadReport) -> Difference {
-    let (of_a, of_b) = (measured(&a.value), measured(&b.value));
+    let (mut of_a, mut of_b) = (measured(&a.value), measured(&b.value));
+    of_a.rename(&firsts(&a.value, &b.value));
+    of_b.rename(&firsts(&b.value, &a.value));
     let (mut changes, mut others, mut equal) = (Vec::new(), Vec::new(), 0);
     for (path, one) in &of_a.numbers {
         match of_b.numbers.get(path) {
@@ -221,6 +223,13 @@ fn notes(a: &ReadReport, b: &ReadReport) -> Vec<String> {
             "cxlab {} wrote A, cxlab {} wrote B",
             a.version, b.version
         ));
+    }
+    for (name, one, other) in [("A", a, b), ("B", b, a)] {
+        for (alone, first) in firsts(&one.value, &other.value) {
+            notes.push(format!(
+                "{alone} of {name} is compared with {first}, the first of its group"
+            ));
+        }
     }
     for (name, report) in [("A", a), ("B", b)] {
         if report.partial {

@@ -1,6 +1,6 @@
 //! The values of a report by their paths, with their intervals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -53,6 +53,18 @@ pub(super) fn measured(report: &Value) -> Values {
 }
 
 impl Values {
+    /// Gives entries other names.
+    pub(super) fn rename(&mut self, names: &BTreeMap<String, String>) {
+        fn all<V>(map: &mut BTreeMap<String, V>, names: &BTreeMap<String, String>) {
+            let old = std::mem::take(map).into_iter();
+            map.extend(old.map(|(path, value)| (renamed(&path, names), value)));
+        }
+        if !names.is_empty() {
+            all(&mut self.numbers, names);
+            all(&mut self.others, names);
+        }
+    }
+
     fn add(&mut self, value: &Value, path: String) {
         match value {
             Value::Number(number) => {
@@ -119,6 +131,43 @@ impl Values {
     }
 }
 
+/// Lists whose entries are named after their group: alone as it is, and with their number where there are several.
+const GROUPS: [&str; 3] = ["hosts", "accelerators", "devices"];
+
+/// The entries that stand alone in their group in `alone`, and are the first of several in `several`: their names
+/// there, by the names here.
+pub(super) fn firsts(alone: &Value, several: &Value) -> BTreeMap<String, String> {
+    let names = |report: &Value| -> BTreeSet<String> {
+        let lists = GROUPS
+            .iter()
+            .filter_map(|list| report.get(list)?.as_array());
+        let names = lists
+            .flatten()
+            .filter_map(|entry| entry.get("name")?.as_str());
+        names.map(str::to_owned).collect()
+    };
+    let (alone, several) = (names(alone), names(several));
+    let first = |name: &String| (name.clone(), format!("{name}0"));
+    let all = alone.difference(&several).map(first);
+    all.filter(|(_, first)| several.contains(first) && !alone.contains(first))
+        .collect()
+}
+
+/// A path with other names of its entry, or of the ends of its link.
+fn renamed(path: &str, names: &BTreeMap<String, String>) -> String {
+    let parts = path
+        .split_once('[')
+        .and_then(|(list, rest)| Some((list, rest.split_once(']')?)));
+    let Some((list, (label, rest))) = parts else {
+        return path.to_owned();
+    };
+    let (ends, number) = label.split_at(label.find(" #").unwrap_or(label.len()));
+    let ends = ends.split("->");
+    let ends = ends.map(|end| names.get(end).map_or(end, String::as_str));
+    let ends: Vec<&str> = ends.collect();
+    format!("{list}[{}{number}]{rest}", ends.join("->"))
+}
+
 /// What tells an entry of a list from the others, whatever their order: its name, its number of links, or its
 /// position in the list.
 fn label(item: &Value, at: usize) -> String {
@@ -158,5 +207,33 @@ mod tests {
         assert_eq!(half("by_hops[hops=2].mean_ns"), None);
         assert!(!values.numbers.keys().any(|path| path.contains("ci95")));
         assert!(!values.others.contains_key("run"));
+    }
+
+    #[test]
+    fn what_stands_alone_is_the_first_of_several() {
+        let alone = serde_json::json!({
+            "hosts": [{ "name": "host" }, { "name": "beside" }], "devices": [{ "name": "mem0" }],
+        });
+        let several = serde_json::json!({
+            "hosts": [{ "name": "host0" }, { "name": "host1" }, { "name": "beside" }],
+            "devices": [{ "name": "mem0" }],
+        });
+        let names = firsts(&alone, &several);
+        assert_eq!(
+            names,
+            BTreeMap::from([("host".to_owned(), "host0".to_owned())])
+        );
+        assert!(firsts(&several, &alone).is_empty());
+        for (path, other) in [
+            ("hosts[host].latency_ns.p99", "hosts[host0].latency_ns.p99"),
+            (
+                "links[sw0->host #2].messages",
+                "links[sw0->host0 #2].messages",
+            ),
+            ("hosts[beside].reads", "hosts[beside].reads"),
+            ("latency_ns.p99", "latency_ns.p99"),
+        ] {
+            assert_eq!(renamed(path, &names), other);
+        }
     }
 }
