@@ -254,7 +254,7 @@ class Requests(TypedDict):
     #: Requests that failed, if the scenario has failures.
     failed: NotRequired[FailedRequests]
     #: Requests in flight at the end of the window.
-    in_flight: int
+    in_flight_at_end: int
     #: Requests completed since the start of the run, warm-up included, per second of real time.
     per_wall_second: float
 

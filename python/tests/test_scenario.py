@@ -85,6 +85,13 @@ def test_text_that_is_no_toml_is_located():
         cxlab.Scenario.from_toml('name = "x"\nfabric = [', name="here.toml").check()
 
 
+def test_a_change_with_a_mistake_is_told_as_a_change(pool, tmp_path):
+    pool.save(tmp_path / "pool.toml")
+    changed = cxlab.Scenario.from_file(tmp_path / "pool.toml").set("fabric.link.lane", 8)
+    with pytest.raises(cxlab.ScenarioError, match=r"--> set fabric\.link\.lane=8"):
+        changed.check()
+
+
 def test_catalogs_are_those_of_the_simulator():
     assert {"ring", "torus", "dragonfly"} <= set(cxlab.catalog("topologies"))
     assert {"uniform", "trace", "external"} <= set(cxlab.catalog("workloads"))

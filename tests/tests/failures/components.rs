@@ -554,7 +554,7 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
     let plan = plan(&text, &[]);
     let (report, found) = rows(&plan, 1);
     check_presence(&plan, &found, 300);
-    prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
+    prop_assert_eq!(report.requests.in_flight_at_end, 0, "every request ends");
     let failures = plan.failures().unwrap();
     let failing = plan
         .scenario

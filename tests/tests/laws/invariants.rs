@@ -235,14 +235,14 @@ fn backpressure_reaches_the_requester_and_requests_wait_there() {
 #[test]
 fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
     let free = cxlab_tests::report(SLOW, &[]);
-    assert_eq!(free.requests.in_flight, 500);
+    assert_eq!(free.requests.in_flight_at_end, 500);
     let held = cxlab_tests::report(SLOW, &["hosts[0].issue.queue=3"]);
     // Three in the queue, two buffers each in switch and device, one context, and
     // at most two on each wire.
     assert!(
-        held.requests.in_flight <= 3 + 2 + 2 + 1,
+        held.requests.in_flight_at_end <= 3 + 2 + 2 + 1,
         "{}",
-        held.requests.in_flight
+        held.requests.in_flight_at_end
     );
     assert_eq!(
         held.requests.completed, free.requests.completed,

@@ -123,7 +123,7 @@ fn a_flushed_cache_is_empty_and_the_directory_knows() {
         assert_eq!(dirty, LINES - snooped);
         // If the cache drops lines of x silently, the host does not know of the evictions.
         assert_eq!(host(&report, "flushed_lines"), forgotten);
-        assert_eq!(report.requests.in_flight, 0);
+        assert_eq!(report.requests.in_flight_at_end, 0);
     }
     let report = axpy(&[]);
     assert_eq!(host(&report, "flushed_lines"), 0.0);

@@ -3,7 +3,7 @@
 
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::report::{Bottleneck, Limit, Report};
-use cxlab_tests::{plan, report, rows};
+use cxlab_tests::{plan, report, rows, shipped};
 
 /// Hosts and devices on one switch.
 const STAR: &str = r#"
@@ -236,6 +236,41 @@ fn advice_says_where_a_medium_that_queues_requests_may_carry_no_more() {
     assert!(
         message.ends_with("in the medium, which may carry no more)"),
         "{message}"
+    );
+}
+
+/// Requests wait for the wire of a device, and longer for its banks.
+#[test]
+fn media_are_told_beside_a_place_where_requests_wait_less() {
+    let text = shipped("loaded-latency");
+    let report = report(
+        &text,
+        &[
+            "devices[0].count=1",
+            "hosts[0].count=2",
+            "hosts[0].issue.issue_interval=\"5 ns\"",
+            "measure.requests=40000",
+        ],
+    );
+    let found = report.bottleneck.clone().expect("requests completed");
+    assert_eq!(found.limit, Limit::Wire, "{found:?}");
+    assert!(found.text.contains("longest stage is media"), "{found:?}");
+}
+
+#[test]
+fn time_in_a_fixed_medium_is_its_latency_and_its_waits_for_bank_and_bus() {
+    let (report, _) = bottleneck(&[
+        "hosts[0].count=2",
+        "devices[0].memory={ kind = \"fixed\", banks = 16, bank_cycle = \"48 ns\", bandwidth = \"20 GB/s\" }",
+    ]);
+    let of = |name: &str| report.devices[0].medium[name].as_f64().unwrap_or(f64::NAN);
+    let (bank, bus) = (of("fixed.bank_wait_ns"), of("fixed.bus_wait_ns"));
+    assert!(bank > 1.0 && bus > 1.0, "{bank} {bus}");
+    assert_eq!(of("fixed.requests"), report.requests.completed as f64);
+    let media = stage_ns(&report, "media");
+    assert!(
+        (46.0 + bank + bus - media).abs() < 1e-6 * media,
+        "{media} {bank} {bus}"
     );
 }
 

@@ -289,7 +289,7 @@ fn what_waits_in_a_full_device_is_denied_and_nothing_is_stuck() {
             let plan = plan(&text, &set);
             let (report, rows) = rows(&plan, 1);
             assert_eq!(report.requests.completed, 600, "{medium} {contexts}");
-            assert_eq!(report.requests.in_flight, 0);
+            assert_eq!(report.requests.in_flight_at_end, 0);
             assert!(of_host(&rows, 1).iter().all(|row| !row.denied));
         }
     }
@@ -390,7 +390,7 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
     let (report, found) = rows(&plan, 1);
     let hosts = plan.hosts.len();
     check_presence(&plan, &found, 150);
-    prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
+    prop_assert_eq!(report.requests.in_flight_at_end, 0, "every request ends");
     let mut counts = vec![Denied::default(); hosts];
     for row in &found {
         let host = usize::from(row.requester);

@@ -208,7 +208,7 @@ fn a_host_joins_and_leaves_when_it_says_so() {
         of_host(&found, 1).all(|row| !row.denied),
         "its last request is served"
     );
-    assert_eq!(report.requests.in_flight, 0);
+    assert_eq!(report.requests.in_flight_at_end, 0);
     let command = report.commands.first().unwrap();
     assert_eq!(
         (command.opcode.as_str(), command.of.as_str()),

@@ -120,7 +120,7 @@ impl Totals {
         self.requests.cache_hits += stats.cache_hits;
         self.requests.writebacks += stats.writebacks;
         self.requests.overfetched += stats.overfetched;
-        self.requests.in_flight += in_flight;
+        self.requests.in_flight_at_end += in_flight;
         self.denied.reads += stats.denied.reads;
         self.denied.writes += stats.denied.writes;
         for (sum, one) in self.unserved.iter_mut().zip(stats.unserved()) {

@@ -28,7 +28,8 @@ pub struct Requests {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,
     /// Requests in flight at the end of the window.
-    pub in_flight: u64,
+    #[serde(alias = "in_flight")]
+    pub in_flight_at_end: u64,
     /// Requests completed since the start of the run, warm-up included, per second of real time.
     pub per_wall_second: f64,
 }
