@@ -249,7 +249,7 @@ impl Issuer {
 
     /// The operation to issue now, with `in_flight` operations before it. Requests a wake-up
     /// if only time is missing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, ctx: &mut Ctx<'_, Parcel>, in_flight: u64) -> Option<MemOp> {
         let now = ctx.now();
         self.hold();

@@ -317,21 +317,26 @@ impl CachingRequester {
     /// The next line of the present operation, or the first of the next one.
     #[inline]
     fn next_line(&mut self, ctx: &mut Ctx<'_, Parcel>) -> Option<MemOp> {
-        let op = match self.rest.take() {
-            Some(op) => {
-                self.issuer.count_lines(1);
-                op
-            }
-            None => self.issuer.next(ctx, self.ledger.in_flight())?,
-        };
+        if let Some(op) = self.rest {
+            self.issuer.count_lines(1);
+            self.keep_rest(op);
+            return Some(op);
+        }
+        let op = self.issuer.next(ctx, self.ledger.in_flight())?;
         if op.lines > 1 {
-            self.rest = Some(MemOp {
-                hpa: Hpa(op.hpa.0 + 64),
-                lines: op.lines - 1,
-                ..op
-            });
+            self.keep_rest(op);
         }
         Some(op)
+    }
+
+    /// Keeps all lines of an operation but the first.
+    #[cold]
+    fn keep_rest(&mut self, op: MemOp) {
+        self.rest = (op.lines > 1).then(|| MemOp {
+            hpa: Hpa(op.hpa.0 + 64),
+            lines: op.lines - 1,
+            ..op
+        });
     }
 
     /// Looks up an access in the cache: the access hits, waits for its line, or begins a request. On
