@@ -97,6 +97,9 @@ fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
 const ENDING: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// How often the command checks whether the guard has ended.
 const LOOK: Duration = Duration::from_millis(200);
+/// Windows of a run from which on its misses are taken to have been seen (*assumed*: as many as are kept of a
+/// piece of code).
+const FEW_WINDOWS: u64 = 4;
 
 /// Attaches to a program and follows it to its end, or until a signal ends the attachment to a
 /// process that ran before. Call it only while the process has one thread.
@@ -460,6 +463,11 @@ fn report(
 ) -> AttachReport {
     let accounts = outcome.accounts;
     notes.extend(doubts(&outcome));
+    notes.extend(few_windows(
+        outcome.windows,
+        outcome.window_instructions,
+        outcome.cpu_ns,
+    ));
     if outcome.unmarked {
         notes.push(
             "the kernel does not mark touched pages here (clear_refs): all resident ones count as used"
@@ -575,6 +583,20 @@ fn doubts(outcome: &Outcome) -> Vec<String> {
     notes
 }
 
+/// The note on a run of which so few windows were seen that one more may change the result.
+fn few_windows(windows: u64, instructions: u64, cpu_ns: u64) -> Option<String> {
+    let number = match windows {
+        1 => "one window".to_owned(),
+        2..FEW_WINDOWS => format!("{windows} windows"),
+        _ => return None,
+    };
+    Some(format!(
+        "{number} with {instructions} instructions in all is what was seen of {:.3} s of CPU time: misses that it \
+         does not show are not charged, and the interval does not have them; a longer run has more windows",
+        cpu_ns as f64 / 1e9
+    ))
+}
+
 /// The note that says why a run requested no delay.
 fn why_nothing(outcome: &Outcome) -> String {
     let waits = |pools: &[PoolReport]| pools.iter().skip(1).map(|pool| pool.waits).sum::<f64>();
@@ -588,4 +610,18 @@ fn why_nothing(outcome: &Outcome) -> String {
         "the scenario's memory is not slower than this machine's"
     };
     format!("no delay was asked for: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_windows_are_told() {
+        assert_eq!(few_windows(0, 0, 1), None);
+        assert_eq!(few_windows(FEW_WINDOWS, 900, 1), None);
+        let told = |windows| few_windows(windows, 48, 70_000_000).unwrap();
+        assert!(told(1).starts_with("one window with 48 instructions in all"));
+        assert!(told(3).contains("3 windows") && told(3).contains("0.070 s"));
+    }
 }
