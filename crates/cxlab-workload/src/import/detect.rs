@@ -151,8 +151,7 @@ fn recognise(start: &[u8], path: &Path) -> Result<&'static Format, TraceError> {
     };
     by_contents.or_else(by_name).ok_or_else(|| {
         let message = format!(
-            "neither contents nor name say the format; import it first, by cxlab trace import --format FORMAT, with one \
-             of: {}",
+            "neither contents nor name say the format; name it (cxlab trace import --format), allowed: {}",
             names()
         );
         TraceError::new(path, Place::File, "format", message)
