@@ -87,6 +87,8 @@ def test_the_page_names_misses_and_shares(root):
     last = text.splitlines()[-2].split(" | ")
     judged = [row for row in ledger["hardware"] if row["verdict"] in ("pass", "MISS")]
     assert int(last[2]) == len(judged)
+    hardware = [row for row in judged if row["kind"] == "predicted" and row["figure"] != "mess"]
+    assert f"| all but mess | predicted | {len(hardware)} |" in text
     text = docs.fill("<!-- ledger: hardware misses -->\n<!-- /ledger -->", ledger)
     missed = [row for row in judged if row["verdict"] == "MISS"]
     assert text.count("**missed**") == len(missed) > 0

@@ -182,13 +182,13 @@ def _shares(rows: Sequence[Row]) -> str:
     for kind in ("fitted", "predicted"):
         some = [row for row in judged if row["kind"] == kind]
         lines += [line("all", kind, some)] if some else []
-    lines.append(line("all", "", judged))
     # The curves of `mess` are of a vendor's model, not of hardware.
     hardware = [row for row in judged if row["kind"] == "predicted" and row["figure"] != "mess"]
     without_blade = [row for row in hardware if row["figure"] != "blade"]
     if any(row["figure"] == "mess" for row in judged):
         lines.append(line("all but mess", "predicted", hardware))
         lines.append(line("all but mess and blade", "predicted", without_blade))
+    lines.append(line("all", "", judged))
     header = ("figure", "kind", "rows", *(f"within {width} %" for width in _WIDTHS), "farthest")
     return _markdown(header, lines)
 
