@@ -37,6 +37,16 @@ pub struct Statistic {
     pub value: f64,
 }
 
+impl Statistic {
+    /// Appends values by their names, which begin with `prefix`.
+    pub fn append(out: &mut Vec<Statistic>, prefix: &str, values: &[(&str, f64)]) {
+        out.extend(values.iter().map(|(name, value)| Statistic {
+            name: format!("{prefix}{name}"),
+            value: *value,
+        }));
+    }
+}
+
 /// A medium. It is passive: the owner drives it, and wakes it at [`MemoryBackend::next_event`].
 /// External simulators are wrapped by this trait too.
 pub trait MemoryBackend: SaveState + Send {

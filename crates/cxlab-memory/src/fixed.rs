@@ -257,16 +257,12 @@ impl MemoryBackend for FixedMemory {
             bus_ps,
         } = self.waits;
         let mean_ns = |sum_ps: u64| sum_ps as f64 / 1e3 / requests.max(1) as f64;
-        for (name, value) in [
-            ("fixed.requests", requests as f64),
-            ("fixed.bank_wait_ns", mean_ns(bank_ps)),
-            ("fixed.bus_wait_ns", mean_ns(bus_ps)),
-        ] {
-            out.push(Statistic {
-                name: name.to_owned(),
-                value,
-            });
-        }
+        let values = [
+            ("requests", requests as f64),
+            ("bank_wait_ns", mean_ns(bank_ps)),
+            ("bus_wait_ns", mean_ns(bus_ps)),
+        ];
+        Statistic::append(out, "fixed.", &values);
     }
 }
 

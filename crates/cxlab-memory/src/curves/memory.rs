@@ -189,16 +189,12 @@ impl MemoryBackend for CurveMemory {
         let counts = &self.counts;
         let all = counts.reads + counts.writes;
         let percent = 100.0 * counts.reads as f64 / all.max(1) as f64;
-        for (name, value) in [
-            ("curves.read_percent", percent),
-            ("curves.lines", all as f64),
-            ("curves.lines_outside_mixes", counts.outside as f64),
-            ("curves.lines_saturated", counts.saturated as f64),
-        ] {
-            out.push(Statistic {
-                name: name.to_owned(),
-                value,
-            });
-        }
+        let values = [
+            ("read_percent", percent),
+            ("lines", all as f64),
+            ("lines_outside_mixes", counts.outside as f64),
+            ("lines_saturated", counts.saturated as f64),
+        ];
+        Statistic::append(out, "curves.", &values);
     }
 }

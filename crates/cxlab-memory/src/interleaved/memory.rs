@@ -227,17 +227,13 @@ impl MemoryBackend for Interleaved {
         for (number, channel) in self.channels.iter().enumerate() {
             let prefix = format!("channel{number}.");
             let counts = &channel.counts;
-            for (name, value) in [
+            let values = [
                 ("reads", counts.reads as f64),
                 ("writes", counts.writes as f64),
                 ("lines", counts.lines as f64),
                 ("wait_ns", counts.waited_ps as f64 / 1e3),
-            ] {
-                out.push(Statistic {
-                    name: format!("{prefix}{name}"),
-                    value,
-                });
-            }
+            ];
+            Statistic::append(out, &prefix, &values);
             channel.medium.statistics(now, &prefix, out);
         }
     }

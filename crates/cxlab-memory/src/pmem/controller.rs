@@ -358,19 +358,15 @@ impl MemoryBackend for ControlledMemory {
 
     fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
         let counts = &self.counts;
-        for (name, value) in [
-            ("read_lines", counts.reads),
-            ("written_lines", counts.writes),
-            ("row_hits", counts.row_hits),
-            ("row_writes", counts.row_writes),
-            ("forwarded_reads", counts.forwarded),
-            ("merged_writes", counts.merged),
-            ("drains", counts.drains),
-        ] {
-            out.push(Statistic {
-                name: name.to_owned(),
-                value: value as f64,
-            });
-        }
+        let values = [
+            ("read_lines", counts.reads as f64),
+            ("written_lines", counts.writes as f64),
+            ("row_hits", counts.row_hits as f64),
+            ("row_writes", counts.row_writes as f64),
+            ("forwarded_reads", counts.forwarded as f64),
+            ("merged_writes", counts.merged as f64),
+            ("drains", counts.drains as f64),
+        ];
+        Statistic::append(out, "", &values);
     }
 }

@@ -210,7 +210,7 @@ impl MemoryBackend for DetailedMemory {
             sum.add(&dimm.counts);
         }
         let ratio = |over: u64, under: u64| over as f64 / under.max(1) as f64;
-        for (name, value) in [
+        let values = [
             ("read_lines", sum.reads as f64),
             ("written_lines", sum.writes as f64),
             ("buffer_read_hits", sum.read_hits as f64),
@@ -222,11 +222,7 @@ impl MemoryBackend for DetailedMemory {
                 "write_amplification",
                 ratio(sum.media_writes * GRANULE, sum.writes * LINE_BYTES),
             ),
-        ] {
-            out.push(Statistic {
-                name: name.to_owned(),
-                value,
-            });
-        }
+        ];
+        Statistic::append(out, "", &values);
     }
 }

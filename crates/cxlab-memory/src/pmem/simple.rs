@@ -204,16 +204,12 @@ impl MemoryBackend for SimpleMemory {
             row_hits,
             row_writes,
         } = self.counts;
-        for (name, value) in [
-            ("read_lines", reads),
-            ("written_lines", writes),
-            ("row_hits", row_hits),
-            ("row_writes", row_writes),
-        ] {
-            out.push(Statistic {
-                name: name.to_owned(),
-                value: value as f64,
-            });
-        }
+        let values = [
+            ("read_lines", reads as f64),
+            ("written_lines", writes as f64),
+            ("row_hits", row_hits as f64),
+            ("row_writes", row_writes as f64),
+        ];
+        Statistic::append(out, "", &values);
     }
 }

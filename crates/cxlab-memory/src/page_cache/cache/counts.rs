@@ -28,7 +28,7 @@ impl CacheCounters {
         let asked = self.hits + self.misses + self.merged + self.write_buffer_hits;
         let stalled = self.stalled_ps + stalled_ps;
         let part = |of: u64, all: u64| of as f64 / all.max(1) as f64;
-        for (name, value) in [
+        let values = [
             ("hits", self.hits as f64),
             ("misses", self.misses as f64),
             ("merged", self.merged as f64),
@@ -48,11 +48,7 @@ impl CacheCounters {
                 part(self.useful, self.useful + self.useless),
             ),
             ("stalled_ns", stalled as f64 / 1e3),
-        ] {
-            out.push(Statistic {
-                name: name.to_owned(),
-                value,
-            });
-        }
+        ];
+        Statistic::append(out, "", &values);
     }
 }
