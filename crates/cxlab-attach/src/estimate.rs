@@ -46,7 +46,7 @@ pub struct Machine {
 /// cycle at 2 GHz).
 pub const BASE_NS: f64 = 0.25;
 /// Number of windows that count of the same code, the most recent ones (*assumed*).
-const RECENT: usize = 4;
+pub(crate) const RECENT: usize = 4;
 /// Least share that two profiles of the same code have in common.
 const COMMON: f64 = 0.5;
 /// Number of pieces of code that are remembered. The least

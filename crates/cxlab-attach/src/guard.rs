@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{self, Curve, Lines};
 use crate::doctor;
+use crate::estimate::RECENT;
 use crate::fabric::Fabric;
 use crate::images::to_addresses;
 use crate::kept::{self, Measured};
@@ -97,9 +98,9 @@ fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
 const ENDING: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// How often the command checks whether the guard has ended.
 const LOOK: Duration = Duration::from_millis(200);
-/// Windows of a run from which on its misses are taken to have been seen (*assumed*: as many as are kept of a
-/// piece of code).
-const FEW_WINDOWS: u64 = 4;
+/// Windows of a run from which on its misses are taken to have been seen (*assumed*: as many as count of a piece of
+/// code).
+const FEW_WINDOWS: u64 = RECENT as u64;
 
 /// Attaches to a program and follows it to its end, or until a signal ends the attachment to a
 /// process that ran before. Call it only while the process has one thread.

@@ -173,29 +173,36 @@ impl ReuseTimes {
     /// One more line counts as never touched again, so that few lines do not say that there are no others. `None`
     /// if nothing is known.
     pub fn horizon(&self, phases: &Phases, lines: f64) -> Option<f64> {
-        let per_ns = |one: &Watched| phases.0.get(&one.phase?)?.per_ns;
-        let mut of_phase: BTreeMap<Option<PhaseId>, f64> = BTreeMap::new();
-        for one in self.watched.iter().filter(|one| per_ns(one).is_some()) {
-            *of_phase.entry(one.phase).or_default() += 1.0;
+        let of = |one: &Watched| {
+            let phase = one.phase?;
+            let touching = phases.0.get(&phase)?;
+            Some((phase, touching.per_ns?, touching.lately_ns))
+        };
+        // Number of watched lines of each phase, and CPU time lately.
+        let mut by_phase: BTreeMap<PhaseId, (f64, f64)> = BTreeMap::new();
+        for (phase, _, lately_ns) in self.watched.iter().filter_map(of) {
+            let (lines, time_ns) = by_phase.entry(phase).or_default();
+            *lines += 1.0;
+            *time_ns = lately_ns;
         }
-        let lately = |phase: &Option<PhaseId>| phases.0[&phase.unwrap_or_default()].lately_ns;
-        let time_ns: f64 = of_phase.keys().map(lately).sum();
+        let time_ns: f64 = by_phase.values().map(|(_, ns)| ns).sum();
+        let all: f64 = by_phase.values().map(|(lines, _)| lines).sum();
         // Lines that a watched one stands for in a nanosecond of that time. If no time is known, all lines stand for
         // as much of it.
-        let share = |one: &Watched| match time_ns > 0.0 {
-            true => lately(&one.phase) / time_ns / of_phase[&one.phase],
-            false => 1.0 / of_phase.values().sum::<f64>(),
+        let weighted = |one| {
+            let (phase, per_ns, lately_ns) = of(one)?;
+            let share = match time_ns > 0.0 {
+                true => lately_ns / time_ns / by_phase[&phase].0,
+                false => 1.0 / all,
+            };
+            Some((per_ns * share, one))
         };
-        let weighted = |one: &'_ Watched| Some(per_ns(one)? * share(one));
-        let known = || {
-            let of = |one| Some((weighted(one)?, one));
-            self.watched.iter().filter_map(of)
-        };
-        let mean: f64 = known().map(|(weight, _)| weight).sum();
+        let known: Vec<(f64, &Watched)> = self.watched.iter().filter_map(weighted).collect();
+        let mean: f64 = known.iter().map(|(weight, _)| weight).sum();
         if mean <= 0.0 {
             return None;
         }
-        let squares: f64 = known().map(|(weight, _)| weight * weight).sum();
+        let squares: f64 = known.iter().map(|(weight, _)| weight * weight).sum();
         let (mut at, mut found) = (0.0, 0.0);
         let mut left = 1.0;
         let never = Watched {
@@ -204,7 +211,8 @@ impl ReuseTimes {
             ns: f64::INFINITY,
             again: false,
         };
-        for (ns, part) in survival(known().chain([(squares / mean, &never)]).collect()) {
+        let known = known.into_iter().chain([(squares / mean, &never)]);
+        for (ns, part) in survival(known.collect()) {
             let more = mean * left * (ns - at);
             if found + more >= lines {
                 break;
@@ -292,12 +300,17 @@ mod tests {
     /// Lines of one phase, that were watched for so long and touched again or not.
     fn times(lines: &[(f64, bool)]) -> ReuseTimes {
         let mut times = ReuseTimes::default();
-        for (window, (ns, again)) in lines.iter().enumerate() {
-            let id = times.begin(window as u64);
-            times.is_of(window as u64, PHASE);
-            times.tell(id, *ns, *again);
+        for (window, line) in lines.iter().enumerate() {
+            watch(&mut times, window as u64, PHASE, *line);
         }
         times
+    }
+
+    /// A line of a window of that phase was watched for so long, and touched again or not.
+    fn watch(times: &mut ReuseTimes, window: u64, phase: PhaseId, (ns, again): (f64, bool)) {
+        let id = times.begin(window);
+        times.is_of(window, phase);
+        times.tell(id, ns, again);
     }
 
     fn phases(rates: &[(PhaseId, f64)]) -> Phases {
@@ -446,9 +459,7 @@ mod tests {
     fn phases_count_by_their_rates() {
         let mut times = times(&[(1e6, false); 4]);
         for window in 4..8 {
-            let id = times.begin(window);
-            times.is_of(window, PHASE + 1);
-            times.tell(id, 10.0, true);
+            watch(&mut times, window, PHASE + 1, (10.0, true));
         }
         // The second touches no lines to speak of.
         let rates = phases(&[(PHASE, 0.2), (PHASE + 1, 0.0)]);
@@ -464,9 +475,7 @@ mod tests {
     fn a_phase_that_has_ended_fills_no_cache() {
         let mut times = times(&[(1e6, false); 4]);
         for window in 4..10 {
-            let id = times.begin(window);
-            times.is_of(window, PHASE + 1);
-            times.tell(id, 5e6, true);
+            watch(&mut times, window, PHASE + 1, (5e6, true));
         }
         let mut phases = phases(&[(PHASE, 0.2), (PHASE + 1, 0.01)]);
         phases.ran(PHASE, 50e6);
