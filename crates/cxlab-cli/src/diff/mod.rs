@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::results::json;
 use super::{OutputFormat, harmless, print};
 use read::ReadReport;
-use values::{Measured, firsts, measured};
+use values::{Measured, Names, firsts, measured};
 
 /// Rows of a group that are shown without `--all`.
 const SHOWN: usize = 20;
@@ -138,8 +138,9 @@ impl Change {
 /// Compares two reports.
 fn difference(a: ReadReport, b: ReadReport) -> Difference {
     let (mut of_a, mut of_b) = (measured(&a.value), measured(&b.value));
-    of_a.rename(&firsts(&a.value, &b.value));
-    of_b.rename(&firsts(&b.value, &a.value));
+    let renamed = [firsts(&a.value, &b.value), firsts(&b.value, &a.value)];
+    of_a.rename(&renamed[0]);
+    of_b.rename(&renamed[1]);
     let (mut changes, mut others, mut equal) = (Vec::new(), Vec::new(), 0);
     for (path, one) in &of_a.numbers {
         match of_b.numbers.get(path) {
@@ -190,7 +191,7 @@ fn difference(a: ReadReport, b: ReadReport) -> Difference {
             .then(one.path.cmp(&other.path))
     });
     Difference {
-        notes: notes(&a, &b),
+        notes: notes(&a, &b, &renamed),
         a,
         b,
         equal,
@@ -205,7 +206,7 @@ fn difference(a: ReadReport, b: ReadReport) -> Difference {
 }
 
 /// What a reader has to know before the numbers.
-fn notes(a: &ReadReport, b: &ReadReport) -> Vec<String> {
+fn notes(a: &ReadReport, b: &ReadReport, renamed: &[Names; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     if a.scenario != b.scenario {
         notes.push(format!(
@@ -224,8 +225,8 @@ fn notes(a: &ReadReport, b: &ReadReport) -> Vec<String> {
             a.version, b.version
         ));
     }
-    for (name, one, other) in [("A", a, b), ("B", b, a)] {
-        for (alone, first) in firsts(&one.value, &other.value) {
+    for (name, renamed) in ["A", "B"].into_iter().zip(renamed) {
+        for (alone, first) in renamed {
             notes.push(format!(
                 "{alone} of {name} is compared with {first}, the first of its group"
             ));

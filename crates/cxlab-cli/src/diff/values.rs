@@ -54,8 +54,8 @@ pub(super) fn measured(report: &Value) -> Values {
 
 impl Values {
     /// Gives entries other names.
-    pub(super) fn rename(&mut self, names: &BTreeMap<String, String>) {
-        fn all<V>(map: &mut BTreeMap<String, V>, names: &BTreeMap<String, String>) {
+    pub(super) fn rename(&mut self, names: &Names) {
+        fn all<V>(map: &mut BTreeMap<String, V>, names: &Names) {
             let old = std::mem::take(map).into_iter();
             map.extend(old.map(|(path, value)| (renamed(&path, names), value)));
         }
@@ -131,12 +131,15 @@ impl Values {
     }
 }
 
+/// Other names of entries, by their own.
+pub(super) type Names = BTreeMap<String, String>;
+
 /// Lists whose entries are named after their group: alone as it is, and with their number where there are several.
 const GROUPS: [&str; 3] = ["hosts", "accelerators", "devices"];
 
 /// The entries that stand alone in their group in `alone`, and are the first of several in `several`: their names
 /// there, by the names here.
-pub(super) fn firsts(alone: &Value, several: &Value) -> BTreeMap<String, String> {
+pub(super) fn firsts(alone: &Value, several: &Value) -> Names {
     let names = |report: &Value| -> BTreeSet<String> {
         let lists = GROUPS
             .iter()
@@ -154,7 +157,7 @@ pub(super) fn firsts(alone: &Value, several: &Value) -> BTreeMap<String, String>
 }
 
 /// A path with other names of its entry, or of the ends of its link.
-fn renamed(path: &str, names: &BTreeMap<String, String>) -> String {
+fn renamed(path: &str, names: &Names) -> String {
     let parts = path
         .split_once('[')
         .and_then(|(list, rest)| Some((list, rest.split_once(']')?)));
