@@ -88,8 +88,9 @@ def test_text_that_is_no_toml_is_located():
 def test_a_change_with_a_mistake_is_told_as_a_change(pool, tmp_path):
     pool.save(tmp_path / "pool.toml")
     changed = cxlab.Scenario.from_file(tmp_path / "pool.toml").set("fabric.link.lane", 8)
-    with pytest.raises(cxlab.ScenarioError, match=r"--> set fabric\.link\.lane=8"):
+    with pytest.raises(cxlab.ScenarioError, match=r"--> set fabric\.link\.lane=8") as error:
         changed.check()
+    assert error.value.diagnostics[0]["file"] == "set fabric.link.lane=8"
 
 
 def test_catalogs_are_those_of_the_simulator():

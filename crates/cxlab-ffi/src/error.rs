@@ -14,10 +14,9 @@ create_exception!(
 );
 
 /// The exception for these mistakes.
-pub(crate) fn raise(py: Python<'_>, mistakes: &Mistakes) -> PyErr {
-    // In Python changes are made by `set` and `update`, and no argument is to be mended.
-    let text = mistakes.render(false).replace("--> --set ", "--> set ");
-    let error = ScenarioError::new_err(text.trim_end().to_owned());
+pub(crate) fn raise(py: Python<'_>, mistakes: Mistakes) -> PyErr {
+    let mistakes = mistakes.assigned_by("set");
+    let error = ScenarioError::new_err(mistakes.render(false).trim_end().to_owned());
     let diagnostics = py
         .import("json")
         .and_then(|json| json.call_method1("loads", (mistakes.json(),)));

@@ -141,7 +141,7 @@ mod _native {
     fn merge(py: Python<'_>, name: &str, text: &str, set: Vec<String>) -> PyResult<String> {
         cxlab_plan::load::read(name, text, &set)
             .map(|document| document.value().to_string())
-            .map_err(|mistakes| crate::error::raise(py, &mistakes))
+            .map_err(|mistakes| crate::error::raise(py, mistakes))
     }
 
     /// Turns a trace in any known format into a `.cxlt` file; returns reads and writes.

@@ -62,7 +62,7 @@ impl Plan {
             return Err(error);
         }
         Ok(Plan {
-            loaded: Arc::new(loaded.map_err(|mistakes| raise(py, &mistakes))?),
+            loaded: Arc::new(loaded.map_err(|mistakes| raise(py, mistakes))?),
             failed,
         })
     }
@@ -114,7 +114,7 @@ impl Plan {
         let seed = seed.unwrap_or(plan.scenario.seed);
         let report = py
             .detach(|| analytic::analyze(plan, seed))
-            .map_err(|problems| raise(py, &self.loaded.mistakes(problems)))?;
+            .map_err(|problems| raise(py, self.loaded.mistakes(problems)))?;
         serde_json::to_string_pretty(&report)
             .map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }

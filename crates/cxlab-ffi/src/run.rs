@@ -157,7 +157,7 @@ pub(crate) fn run(
                 ..run
             })
         }
-        (Ok(Err(RunError::Problems(problems))), None) => Err(raise(py, &loaded.mistakes(problems))),
+        (Ok(Err(RunError::Problems(problems))), None) => Err(raise(py, loaded.mistakes(problems))),
         (Ok(Err(RunError::Checkpoint(error))), _) => Err(match error {
             CheckpointError::Refused(why) => PyValueError::new_err(format!("restore: {why}")),
             error @ CheckpointError::Foreign(_) => {

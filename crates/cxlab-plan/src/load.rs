@@ -33,6 +33,12 @@ impl Mistakes {
         text
     }
 
+    /// The same mistakes, where values outside of the file were not assigned by `--set` of the command.
+    pub fn assigned_by(mut self, what: &'static str) -> Mistakes {
+        self.document.assigned_by = what;
+        self
+    }
+
     /// The mistakes as JSON.
     pub fn json(&self) -> String {
         format!("{:#}\n", to_json(&self.diagnostics, &self.document))

@@ -15,7 +15,12 @@ pub struct Document {
     pub(super) source: Source,
     pub(super) value: Value,
     pub(super) places: BTreeMap<Path, Place>,
+    /// What assigned the values that are not in the file: an option of the command, unless a caller names its own.
+    pub assigned_by: &'static str,
 }
+
+/// The option of the command that assigns values.
+const SET: &str = "--set";
 
 /// A place to show to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +56,7 @@ impl Document {
             source,
             value: reading.value,
             places: reading.places,
+            assigned_by: SET,
         })
     }
 
@@ -61,6 +67,7 @@ impl Document {
             source: Source::new(file_name, text),
             value: Value::Object(Map::new()),
             places: BTreeMap::new(),
+            assigned_by: SET,
         }
     }
 
@@ -106,7 +113,7 @@ impl Document {
                 Some(marked.column),
             ),
             Spot::File => (self.source.name.clone(), Some(1), Some(1)),
-            Spot::Set(assignment) => (format!("--set {assignment}"), None, None),
+            Spot::Set(assignment) => (format!("{} {assignment}", self.assigned_by), None, None),
         };
         Location { file, line, column }
     }

@@ -55,7 +55,11 @@ fn render_one(diagnostic: &Diagnostic, document: &Document, renderer: &Renderer)
         }
         Spot::File => group.element(Origin::path(document.file_name()).line(1).char_column(1)),
         Spot::Set(assignment) => {
-            group.element(Origin::path(format!("--set {}", one_line(assignment))))
+            let assignment = one_line(assignment);
+            group.element(Origin::path(format!(
+                "{} {assignment}",
+                document.assigned_by
+            )))
         }
     };
     let help = diagnostic.help.iter().flat_map(|help| help.lines());
