@@ -89,6 +89,16 @@ def test_the_page_names_misses_and_shares(root):
     assert int(last[2]) == len(judged)
     hardware = [row for row in judged if row["kind"] == "predicted" and row["figure"] != "mess"]
     assert f"| all but mess | predicted | {len(hardware)} |" in text
+    # The README has these shares.
+    rows = [line.split(" | ") for line in text.splitlines() if "| all but mess" in line]
+    (_, _, count, *within, _), (_, _, rest, *without, _) = rows
+    readme = " ".join((root / "README.md").read_text().split())
+    five, ten, twenty = within
+    assert f"Of {count} published" in readme
+    assert f"{five} are within 5 %, {ten} within 10 % and {twenty} within 20 %" in readme
+    assert f"Without the {int(count) - int(rest)} of one device" in readme
+    five, ten, twenty = (one.removesuffix(" %") for one in without)
+    assert f"these are {five}, {ten} and {twenty} %" in readme
     text = docs.fill("<!-- ledger: hardware misses -->\n<!-- /ledger -->", ledger)
     missed = [row for row in judged if row["verdict"] == "MISS"]
     assert text.count("**missed**") == len(missed) > 0
