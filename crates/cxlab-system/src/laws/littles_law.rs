@@ -96,8 +96,8 @@ pub(crate) fn note(law: LittlesSums, window: Picos, measured: Measured) -> Optio
         }
     };
     let message = format!(
-        "Little's law is {:+.1} % off at the edges of the window: {held:.1} requests are in flight on average, and the rate times the mean \
-         latency is {rate:.1}. Requests in flight at the end of the window are together {} than those at its \
+        "Little's law is {:+.1} % off at the edges of the window: {held:.1} requests are in flight on average, and the \
+         rate times the mean latency is {rate:.1}. Requests in flight at the end of the window are together {} than those at its \
          beginning: {cause}. Rates may be wrong by as much; {advice}",
         (rate / held - 1.0) * 100.0,
         if older { "older" } else { "younger" },
