@@ -269,16 +269,19 @@ impl EvictionOrder {
         let moving = heap[at];
         while at > 0 {
             let parent = (at - 1) / FAN;
-            if heap[parent].rank() <= moving.rank() {
+            if heap[parent].key() <= moving.key() {
                 break;
             }
             heap[at] = heap[parent];
             self.places[heap[at].slot as usize] = at as u32;
             at = parent;
         }
+        if at == place as usize {
+            return false;
+        }
         heap[at] = moving;
         self.places[moving.slot as usize] = at as u32;
-        at != place as usize
+        true
     }
 
     fn sink(&mut self, set: u32, place: u32) {
@@ -287,19 +290,12 @@ impl EvictionOrder {
         let mut at = place as usize;
         let moving = heap[at];
         loop {
-            let first = at * FAN + 1;
-            if first >= heap.len() {
+            let children = heap.iter().enumerate().skip(at * FAN + 1).take(FAN);
+            let keys = children.map(|(child, entry)| (child, entry.key()));
+            let least = keys.reduce(|least, one| if one.1 < least.1 { one } else { least });
+            let Some((least, _)) = least.filter(|(_, key)| *key < moving.key()) else {
                 break;
-            }
-            let mut least = first;
-            for child in first + 1..(first + FAN).min(heap.len()) {
-                if heap[child].rank() < heap[least].rank() {
-                    least = child;
-                }
-            }
-            if heap[least].rank() >= moving.rank() {
-                break;
-            }
+            };
             heap[at] = heap[least];
             self.places[heap[at].slot as usize] = at as u32;
             at = least;
