@@ -139,9 +139,9 @@ fn requests_in_flight_that_limit_a_host_are_noted_with_a_number_that_fills_its_l
     let note = &few.notes[0];
     assert_eq!(note.path, "hosts[0].issue.outstanding");
     let note = note.message.as_str();
-    assert!(note.starts_with("64 carry"), "{note}");
+    assert!(note.starts_with("64 requests in flight carry"), "{note}");
     let number = note
-        .trim_end_matches(" fill them if that latency stays")
+        .trim_end_matches(" requests fill the links if that latency stays")
         .rsplit(' ')
         .next();
     let number = number.expect("a last word");

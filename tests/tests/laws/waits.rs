@@ -165,8 +165,7 @@ fn waits_of_places_that_are_alike_count_together() {
     // A medium with a long queue of its own takes all requests at once.
     let long = "devices[0].memory={ kind = \"fixed\", bandwidth = \"4 GB/s\", queue = 4096 }";
     let (found, _) = symmetric(&[long, "hosts[0].issue.outstanding=128"]);
-    assert_eq!(found.limit, Limit::Outstanding, "{found:?}");
-    assert!(found.text.contains("longest stage is media"), "{found:?}");
+    assert_eq!((found.limit, found.alike), (Limit::Medium, 7), "{found:?}");
 }
 
 #[test]
@@ -175,6 +174,29 @@ fn hosts_limit_themselves_where_nothing_is_busy() {
     assert_eq!(found.limit, Limit::Outstanding);
     let (_, found) = bottleneck(&["hosts[0].issue.issue_interval=\"200 ns\""]);
     assert_eq!(found.limit, Limit::Pace);
+}
+
+/// The victim sends one request after the other, and the throttle of the other host holds it back.
+#[test]
+fn a_throttle_is_told_where_it_holds_most_requests_back() {
+    // The device is faster than it says.
+    let fast = "devices[0].memory={ kind = \"fixed\", bandwidth = \"40 GB/s\" }";
+    let report = report(&shipped("qos"), &[fast]);
+    let found = report.bottleneck.expect("requests completed");
+    assert_eq!(found.limit, Limit::Throttle, "{found:?}");
+    let advice = |path: &str| path == "hosts[0].issue.outstanding";
+    assert!(report.notes.iter().all(|note| !advice(&note.path)));
+}
+
+/// Without the throttle the noisy host fills the medium of 8 GB/s.
+#[test]
+fn a_medium_is_told_where_its_rate_is_used_up() {
+    let set = ["hosts[1].issue={ outstanding = 256 }"];
+    let report = report(&shipped("qos"), &set);
+    let found = report.bottleneck.expect("requests completed");
+    let place = (found.name.as_str(), found.limit);
+    assert_eq!(place, ("pool", Limit::Medium), "{found:?}");
+    assert!(report.bandwidth_gb_per_s.total > 7.9);
 }
 
 /// Of a link that carries 106.7 GB/s of lines, at a latency of 217 ns: 360 requests fill it, and hardly wait.
@@ -218,12 +240,38 @@ fn more_requests_in_flight_are_advised_only_where_they_are_the_limit() {
     assert_eq!(advised(84), (false, Limit::Medium));
 }
 
-/// Requests wait in the queue of a medium, which is no wait for it.
+/// The medium takes all requests into its own queue, and carries 20 GB/s.
+#[test]
+fn requests_that_wait_inside_of_a_full_medium_wait_for_it() {
+    let (report, found) = bottleneck(&[
+        "fabric.topology={ kind = \"direct\" }",
+        "devices[0].memory={ kind = \"fixed\", latency = \"46 ns\", bandwidth = \"20 GB/s\", queue = 1024 }",
+        "hosts[0].requests=1000000",
+        "measure.requests=20000",
+        "hosts[0].issue.outstanding=256",
+    ]);
+    let place = (found.name.as_str(), found.limit);
+    assert_eq!(place, ("mem", Limit::Medium), "{found:?}");
+    let bus = report.devices[0].medium["fixed.bus_wait_ns"].as_f64();
+    assert!(
+        (found.wait_ns - bus.unwrap_or(f64::NAN)).abs() < 1e-6 * found.wait_ns,
+        "{found:?} {bus:?}"
+    );
+    assert!((found.share - found.wait_ns / report.latency_ns.mean).abs() < 1e-9);
+    assert!(
+        report
+            .notes
+            .iter()
+            .all(|note| !note.path.ends_with("outstanding"))
+    );
+}
+
+/// No time of an idle read is known of the medium, a single bank whose rows conflict.
 #[test]
 fn advice_says_where_a_medium_that_queues_requests_may_carry_no_more() {
     let (report, found) = bottleneck(&[
         "fabric.topology={ kind = \"direct\" }",
-        "devices[0].memory={ kind = \"fixed\", bandwidth = \"20 GB/s\", queue = 1024 }",
+        "devices[0].memory={ kind = \"dram\", read_queue = 1024 }",
         "hosts[0].requests=1000000",
         "measure.requests=20000",
         "hosts[0].issue.outstanding=256",
@@ -248,7 +296,7 @@ fn media_are_told_beside_a_place_where_requests_wait_less() {
         &[
             "devices[0].count=1",
             "hosts[0].count=2",
-            "hosts[0].issue.issue_interval=\"5 ns\"",
+            "hosts[0].issue.issue_interval=\"4.8 ns\"",
             "measure.requests=40000",
         ],
     );

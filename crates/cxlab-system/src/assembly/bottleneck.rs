@@ -15,8 +15,8 @@
 use cxlab_plan::{End, Plan};
 use serde_json::{Map, Value};
 
-use super::limited::lines_carried;
-use crate::report::{Bottleneck, DeviceReport, HostReport, Limit, LinkReport};
+use super::limited::{HELD, QUEUED, lines_carried};
+use crate::report::{Bottleneck, DeviceReport, HostReport, Limit, LinkReport, Report};
 
 /// Waits at places that are alike limit nothing if their sum is below this fraction of all latency.
 const SMALL: f64 = 0.1;
@@ -255,21 +255,64 @@ fn fullest<'a>(
 
 /// The bottleneck where only the hosts themselves limit the rate.
 fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
-    // Requests in flight of all hosts, and of those that may have no more.
-    let (mut all, mut full) = (0.0, 0.0);
+    // Requests in flight of all hosts, of those that may have no more, and of those that a throttle held back.
+    let (mut all, mut full, mut held) = (0.0, 0.0, 0.0);
     for (host, report) in plan.hosts.iter().zip(hosts) {
         all += report.in_flight;
         let issue = plan.scenario.hosts[host.group].requester();
         let most = issue.map(|issue| f64::from(issue.outstanding));
         if most.is_some_and(|most| report.in_flight >= FULL * most) {
             full += report.in_flight;
+        } else if report
+            .throttle
+            .is_some_and(|throttle| throttle.held >= HELD)
+        {
+            held += report.in_flight;
         }
     }
-    let limit = match full > 0.5 * all {
-        true => Limit::Outstanding,
-        false => Limit::Pace,
+    let limit = match (full > 0.5 * all, held > 0.5 * all) {
+        (true, _) => Limit::Outstanding,
+        (_, true) => Limit::Throttle,
+        _ => Limit::Pace,
     };
     Bottleneck::new("hosts", limit, None, 0, 0.0, 0.0)
+}
+
+/// The media as bottleneck, if requests wait inside of them for a large part of their latency, for longer than an
+/// idle read takes, and longer than at `place`, which is not a wire that is always busy. Such media take requests into
+/// queues of their own, so that none waits in front of them. The wait is known where all requests go to devices whose
+/// media have a constant idle latency.
+pub(super) fn in_media(plan: &Plan, report: &Report, place: &Bottleneck) -> Option<Bottleneck> {
+    if place.busy.is_some_and(|busy| busy >= ALWAYS) {
+        return None;
+    }
+    let media = &plan.media;
+    let others = media.local.iter().chain(&media.accelerators).flatten();
+    if others.chain(media.nodes.iter().flatten()).next().is_some() {
+        return None;
+    }
+    let mut idle = media.devices.iter().map(|medium| medium.idle_read_ps());
+    let idle_ps = idle.try_fold(0, |most, idle| Some(most.max(idle?)))?;
+    let idle_ns = idle_ps as f64 / 1e3;
+    let wait_ns = report.stages_ns.get("media")?.as_f64()? - idle_ns;
+    let share = wait_ns / report.latency_ns.mean;
+    if wait_ns <= idle_ns || share < QUEUED.max(place.share) {
+        return None;
+    }
+    let devices = report.devices.iter();
+    let most = devices.clone().map(DeviceReport::taken).max()?;
+    let busiest = devices.clone().find(|device| device.taken() == most)?;
+    let alike = |device: &&DeviceReport| device.taken() as f64 >= ALIKE_WAIT * most as f64;
+    let others = devices.filter(alike).count() - 1;
+    let name = &busiest.name;
+    Some(Bottleneck::new(
+        name,
+        Limit::Medium,
+        None,
+        others,
+        wait_ns,
+        share,
+    ))
 }
 
 impl Bottleneck {
@@ -288,9 +331,10 @@ impl Bottleneck {
             Limit::Credits => {
                 format!("it has too few credits; its wire is {percent:.1} % busy")
             }
-            Limit::Medium => "its medium accepts no more".to_owned(),
+            Limit::Medium => "its medium is busy".to_owned(),
             Limit::Contexts => "it has no context for one more request".to_owned(),
             Limit::Outstanding => "they have as many requests in flight as they may".to_owned(),
+            Limit::Throttle => "the load that devices report throttles them".to_owned(),
             Limit::Pace => "they issue at the pace of their workloads".to_owned(),
         };
         let also = match (limit, alike) {
@@ -302,7 +346,7 @@ impl Bottleneck {
         };
         let wait = match limit {
             // The longest stage follows (`tell_longest_stage`).
-            Limit::Outstanding | Limit::Pace => String::new(),
+            limit if limit.is_of_hosts() => String::new(),
             _ if alike == 0 => format!(
                 "; requests wait {wait_ns:.1} ns for that, {:.0} % of all latency",
                 share * 100.0

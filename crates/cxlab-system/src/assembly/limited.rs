@@ -17,12 +17,12 @@ const FILLED: f64 = 0.85;
 /// Requests in flight limit a host with at least this fraction of them in flight on average.
 const IN_FLIGHT: f64 = 0.95;
 /// Requests in flight are the limit only if less than this fraction of the latency is a wait in queues.
-const QUEUED: f64 = 0.25;
+pub(super) const QUEUED: f64 = 0.25;
 
 /// A device is noted if its throttled hosts leave it used less than this fraction.
 const USED: f64 = 0.9;
 /// A host had more to send if the allowed rate held it back in at least this fraction of the periods.
-const HELD: f64 = 0.5;
+pub(super) const HELD: f64 = 0.5;
 
 /// Lines carried in one direction, as a fraction of the lines that the wire could carry.
 pub(super) fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64 {
@@ -114,12 +114,15 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
         let host = &report.hosts[number];
         let outstanding = f64::from(issue.outstanding);
         let (rate, wire) = (host.bandwidth_gb_per_s.total, plan.host_gb_per_s(number));
-        if host.in_flight >= IN_FLIGHT * outstanding && rate > 0.0 && rate < FULL * wire {
+        // A host with one request waits for its data before the next, so more are not to be had.
+        let may_have_more = issue.outstanding > 1;
+        let full = host.in_flight >= IN_FLIGHT * outstanding;
+        if may_have_more && full && rate > 0.0 && rate < FULL * wire {
             notes.push(Note::new(
                 format!("hosts[{at}].issue.outstanding"),
                 format!(
-                    "{} carry {rate:.1} GB/s over a latency of {:.0} ns, and a host's links carry \
-                     {wire:.1} of reads; {:.0} fill them if that latency stays{medium}",
+                    "{} requests in flight carry {rate:.1} GB/s over a latency of {:.0} ns, and a host's links \
+                     carry {wire:.1} GB/s of reads; {:.0} requests fill the links if that latency stays{medium}",
                     issue.outstanding,
                     host.latency_ns.mean,
                     (outstanding * wire / rate).ceil()

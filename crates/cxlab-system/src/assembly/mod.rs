@@ -285,8 +285,10 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
 
 /// Adds to a report what all the rest of it tells: the longest stage, notes on limits, and the ID of the run.
 fn complete(report: &mut Report, plan: &Plan) {
-    if let Some(found) = &mut report.bottleneck {
+    if let Some(place) = report.bottleneck.take() {
+        let mut found = bottleneck::in_media(plan, report, &place).unwrap_or(place);
         found.tell_longest_stage(&report.stages_ns);
+        report.bottleneck = Some(found);
     }
     let in_flight = limited::by_requests_in_flight(plan, report);
     report.notes.extend(in_flight);

@@ -10,12 +10,14 @@ pub enum Limit {
     Wire,
     /// The buffer at the far end of a link is too small for the link's round trip.
     Credits,
-    /// A device's medium accepts no more.
+    /// A device's medium is busy: requests wait for it, or inside of it.
     Medium,
     /// A device has no context for one more request.
     Contexts,
     /// Hosts have as many requests in flight as they may.
     Outstanding,
+    /// Hosts had more to send than the load that devices report (DevLoad) lets them.
+    Throttle,
     /// Hosts issue as fast as their workload lets them.
     Pace,
 }
@@ -23,7 +25,7 @@ pub enum Limit {
 impl Limit {
     /// Whether nothing but the hosts themselves limits the rate.
     pub(crate) fn is_of_hosts(self) -> bool {
-        matches!(self, Limit::Outstanding | Limit::Pace)
+        matches!(self, Limit::Outstanding | Limit::Throttle | Limit::Pace)
     }
 }
 
