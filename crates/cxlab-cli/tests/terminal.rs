@@ -113,11 +113,9 @@ fn reports_of_one_run_do_not_differ_and_slower_links_do() {
     let folder = Folder::new("diff");
     let (a, again) = (report(&folder, "a", &[]), report(&folder, "again", &[]));
     let output = cxlab(&[&"diff", &a, &again.join("report.json")]);
-    assert!(
-        done(&output).contains("no difference in "),
-        "{}",
-        output.stdout
-    );
+    for text in ["no difference in ", "digests: equal"] {
+        assert!(done(&output).contains(text), "{}", output.stdout);
+    }
 
     let slower = report(
         &folder,
@@ -136,12 +134,16 @@ fn reports_of_one_run_do_not_differ_and_slower_links_do() {
     assert_eq!(latency["a_ci95"], report["ci95"]["latency_ns"]);
     for change in changes {
         let number = |key: &str| change[key].as_f64();
+        let path = change["path"].as_str().unwrap();
         let expected = match (number("a_ci95"), number("b_ci95")) {
             (Some(a), Some(b)) if (number("a").unwrap() - number("b").unwrap()).abs() > a + b => {
                 "beyond_intervals"
             }
             (Some(_), Some(_)) => "within_intervals",
-            _ => "no_interval",
+            _ => match path.rsplit('.').next().unwrap() {
+                "min" | "p50" | "p90" | "p99" | "p999" | "max" => "percentile",
+                _ => "no_interval",
+            },
         };
         assert_eq!(change["verdict"], expected, "{change}");
     }
@@ -158,6 +160,41 @@ fn reports_of_one_run_do_not_differ_and_slower_links_do() {
     let text = cxlab(&[&"diff", &a, &slower]);
     let text = done(&text);
     assert!(!text.contains("null"), "{text}");
+    assert!(text.contains("percentiles and extremes, which one run does not bound"));
+    assert!(text.contains("digests: different"), "{text}");
+}
+
+#[test]
+fn several_seeds_are_compared_by_their_means() {
+    let folder = Folder::new("diff-seeds");
+    let few = report(&folder, "few", &["--seeds", "3"]);
+    let other = report(&folder, "other", &["--seeds", "3", "--seed", "9"]);
+    let slow = ["--seeds", "3", "--set", "fabric.link.propagation=100 ns"];
+    let slow = report(&folder, "slow", &slow);
+    let output = cxlab(&[&"diff", &few, &slow.join("seeds.json")]);
+    let text = done(&output);
+    assert!(text.contains("means over 3 seeds"), "{text}");
+    assert!(!text.contains("which one run does not bound"), "{text}");
+    let (_, beyond) = text.split_once("beyond the 95 % intervals").unwrap();
+    assert!(beyond.contains("latency_ns.mean"), "{text}");
+    let output = cxlab(&[&"diff", &few, &other, &"--format", &"json"]);
+    let difference: Value = serde_json::from_str(done(&output)).unwrap();
+    assert_eq!(difference["a"]["seeds"], 3);
+    let seeds: Value =
+        serde_json::from_str(&std::fs::read_to_string(few.join("seeds.json")).unwrap()).unwrap();
+    for change in difference["changes"].as_array().unwrap() {
+        let quantities = seeds["quantities"].as_array().unwrap();
+        let mut of_path = quantities
+            .iter()
+            .filter(|one| one["name"] == change["path"]);
+        let quantity = of_path.next().unwrap();
+        assert_eq!(change["a"], quantity["mean"], "{change}");
+        assert_eq!(change["a_ci95"], quantity["ci95"], "{change}");
+    }
+    let single = report(&folder, "single", &[]);
+    let output = cxlab(&[&"diff", &few, &single]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("several seeds"), "{}", output.stderr);
 }
 
 #[test]

@@ -38,12 +38,15 @@ const FIRST: [&str; 5] = [
     "latency_ns.max",
 ];
 
+/// Names of percentiles and extremes, which have no interval in one run.
+const PERCENTILES: [&str; 6] = ["min", "p50", "p90", "p99", "p999", "max"];
+
 /// Lists with hundreds of entries, which other values sum up.
 const LISTS: [&str; 2] = ["latency_histogram", "time_series"];
 
 #[derive(Args)]
 pub(super) struct DiffArgs {
-    /// The first report: report.json, or the folder that a run wrote
+    /// The first report: report.json or seeds.json, or the folder that a run wrote
     a: PathBuf,
     /// The second report
     b: PathBuf,
@@ -61,6 +64,8 @@ pub(super) struct DiffArgs {
 enum Verdict {
     /// The 95 % intervals have no value in common.
     BeyondIntervals,
+    /// A percentile or an extreme. One run does not tell how far another seed would move it.
+    Percentile,
     /// One of the reports has no interval for the value.
     NoInterval,
     /// The 95 % intervals overlap.
@@ -102,6 +107,8 @@ struct Difference {
     others: Vec<OtherChange>,
     /// Keys that are not compared.
     left_out: Vec<&'static str>,
+    /// Whether the digests are equal, if both reports have one. Then all that was simulated is equal.
+    same_digest: Option<bool>,
 }
 
 impl Change {
@@ -111,6 +118,13 @@ impl Change {
                 Verdict::BeyondIntervals
             }
             (Some(_), Some(_)) => Verdict::WithinIntervals,
+            _ if path
+                .rsplit('.')
+                .next()
+                .is_some_and(|name| PERCENTILES.contains(&name)) =>
+            {
+                Verdict::Percentile
+            }
             _ => Verdict::NoInterval,
         };
         let relative = (a.value != 0.0).then(|| b.value / a.value - 1.0);
@@ -190,7 +204,10 @@ fn difference(a: ReadReport, b: ReadReport) -> Difference {
             .then(relative.total_cmp(&other_relative))
             .then(one.path.cmp(&other.path))
     });
+    let digests = [&a, &b].map(|report| report.value.get("digest"));
+    let is_known = digests.iter().all(Option::is_some);
     Difference {
+        same_digest: is_known.then_some(digests[0] == digests[1]),
         notes: notes(&a, &b, &renamed),
         a,
         b,
@@ -217,7 +234,12 @@ fn notes(a: &ReadReport, b: &ReadReport, renamed: &[Names; 2]) -> Vec<String> {
         notes.push("the scenarios have the same name and resolve to two systems".to_owned());
     }
     if a.seed != b.seed {
-        notes.push(format!("the seeds are {} and {}", a.seed, b.seed));
+        let which = if a.seeds.is_some() {
+            "first seeds"
+        } else {
+            "seeds"
+        };
+        notes.push(format!("the {which} are {} and {}", a.seed, b.seed));
     }
     if a.version != b.version {
         notes.push(format!(
@@ -243,16 +265,14 @@ fn notes(a: &ReadReport, b: &ReadReport, renamed: &[Names; 2]) -> Vec<String> {
 /// Compares two reports, and prints what differs.
 pub(super) fn show(args: &DiffArgs) -> Result<(), Failure> {
     let (a, b) = (read::report(&args.a)?, read::report(&args.b)?);
-    if a.analytic != b.analytic {
-        let (one, other) = match a.analytic {
-            true => (&args.a, &args.b),
-            false => (&args.b, &args.a),
-        };
+    if a.kind() != b.kind() {
         return Err(Failure::mistake(format!(
-            "{}: found a report of the analytic form, and {} is a run's; allowed: two of a kind (`cxlab compare` \
-             compares the forms)",
-            one.display(),
-            other.display()
+            "{}: found {}, and {} is {}; allowed: two of a kind (`cxlab compare` compares a run with the analytic \
+             form)",
+            args.a.display(),
+            a.kind(),
+            args.b.display(),
+            b.kind()
         )));
     }
     let difference = difference(a, b);
@@ -266,10 +286,14 @@ pub(super) fn show(args: &DiffArgs) -> Result<(), Failure> {
 fn text(difference: &Difference, all: bool) -> String {
     let mut text = String::new();
     for (name, report) in [("A", &difference.a), ("B", &difference.b)] {
+        let seeds = match report.seeds {
+            Some(count) => format!("means over {count} seeds"),
+            None => format!("seed {}", report.seed),
+        };
         let _ = writeln!(
             text,
-            "{name}: {} ({}, seed {})",
-            report.path, report.scenario, report.seed
+            "{name}: {} ({}, {seeds})",
+            report.path, report.scenario
         );
     }
     for note in &difference.notes {
@@ -280,6 +304,10 @@ fn text(difference: &Difference, all: bool) -> String {
     }
     let groups = [
         (Verdict::BeyondIntervals, "beyond the 95 % intervals"),
+        (
+            Verdict::Percentile,
+            "percentiles and extremes, which one run does not bound (compare runs with --seeds)",
+        ),
         (Verdict::NoInterval, "no interval"),
         (Verdict::WithinIntervals, "within the 95 % intervals"),
     ];
@@ -323,6 +351,13 @@ fn text(difference: &Difference, all: bool) -> String {
         difference.equal,
         difference.left_out.join(", ")
     );
+    if let Some(same) = difference.same_digest {
+        let told = match same {
+            true => "equal, so that both simulated the same",
+            false => "different",
+        };
+        let _ = writeln!(text, "digests: {told}");
+    }
     harmless(&text).into_owned()
 }
 

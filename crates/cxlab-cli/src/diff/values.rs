@@ -35,7 +35,9 @@ pub(super) struct Values {
 /// The values of a report that are compared.
 pub(super) fn measured(report: &Value) -> Values {
     let mut values = Values::default();
-    if let Value::Object(map) = report {
+    if let Some(Value::Array(quantities)) = report.get("quantities") {
+        values.quantities(quantities);
+    } else if let Value::Object(map) = report {
         let compared = |key: &str| {
             let of_run =
                 ["scenario", "plan_hash", "seed", "partial", "mode", "notes"].contains(&key);
@@ -62,6 +64,19 @@ impl Values {
         if !names.is_empty() {
             all(&mut self.numbers, names);
             all(&mut self.others, names);
+        }
+    }
+
+    /// The means over several seeds.
+    fn quantities(&mut self, quantities: &[Value]) {
+        for quantity in quantities {
+            let number = |key: &str| quantity.get(key).and_then(Value::as_f64);
+            let name = quantity.get("name").and_then(Value::as_str);
+            if let (Some(name), Some(value)) = (name, number("mean")) {
+                let ci95 = number("ci95");
+                self.numbers
+                    .insert(name.to_owned(), Measured { value, ci95 });
+            }
         }
     }
 
