@@ -377,12 +377,15 @@ fn unknown(
         [] => near,
         _ => Some(elsewhere.join("` or `")),
     };
-    let hint = meant.map(|meant| format!("; did you mean `{meant}`?"));
-    let allowed: Vec<&str> = names.iter().copied().collect();
+    let hint = meant.map_or_else(
+        || {
+            let allowed: Vec<&str> = names.iter().copied().collect();
+            format!("allowed: {}", allowed.join(", "))
+        },
+        |meant| format!("did you mean `{meant}`?"),
+    );
     Failure::mistake(format!(
-        "{key}: found `{name}`, which is no key of {table}; allowed: {}{}",
-        allowed.join(", "),
-        hint.unwrap_or_default()
+        "{key}: found `{name}`, which is no key of {table}; {hint}"
     ))
 }
 

@@ -162,6 +162,22 @@ fn a_key_that_a_kind_of_host_does_not_read_is_noted_or_refused() {
     }
 }
 
+#[test]
+fn of_two_keys_for_the_number_of_spines_one_is_noted() {
+    let with = |topology: &str| {
+        let topology = format!("fabric.topology={{ kind = \"spine-leaf\", {topology} }}");
+        let host = host("workload = { kind = \"uniform\" }");
+        let loaded = read(&host, &[&topology]).unwrap();
+        let found = paths(&loaded).into_iter();
+        found
+            .filter(|path| path.ends_with("oversubscription"))
+            .count()
+    };
+    assert_eq!(with("oversubscription = 3"), 0);
+    assert_eq!(with("spines = 2"), 0);
+    assert_eq!(with("spines = 2, oversubscription = 3"), 1);
+}
+
 const ACCELERATOR: &str = r#"name = "device"
 [fabric]
 topology = { kind = "direct" }

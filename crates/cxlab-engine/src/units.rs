@@ -203,17 +203,28 @@ fn parse_quantity(
         found: text.to_owned(),
         expected: Cow::Borrowed(expected),
     };
+    let refused = |expected: String| ParseQuantityError {
+        found: text.to_owned(),
+        expected: Cow::Owned(expected),
+    };
     let trimmed = text.trim();
+    if trimmed.starts_with('-') {
+        return Err(refused(format!("0 or more: {expected}")));
+    }
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
         .ok_or_else(fail)?;
     let number: String = trimmed[..split].chars().filter(|c| *c != '_').collect();
     let unit = trimmed[split..].trim();
-    let scale = units
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .map(|(_, scale)| *scale);
-    let scale = u128::from(scale.ok_or_else(fail)?);
+    let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        let meant = units
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit));
+        return Err(meant.map_or_else(fail, |(name, _)| {
+            refused(format!("{expected}; did you mean \"{number} {name}\"?"))
+        }));
+    };
+    let scale = u128::from(*scale);
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 || fraction.contains('.') {
         return Err(fail());
@@ -235,13 +246,10 @@ fn parse_quantity(
     if numerator % denominator != 0 {
         let base = units.iter().find(|(_, scale)| *scale == 1);
         let base = base.map_or("", |(name, _)| *name);
-        return Err(ParseQuantityError {
-            found: text.to_owned(),
-            expected: Cow::Owned(format!(
-                "a whole number of {base}, the finest unit; nearest: \"{whole} {base}\" and \"{} {base}\"",
-                whole.saturating_add(1)
-            )),
-        });
+        return Err(refused(format!(
+            "a whole number of {base}, the finest unit; nearest: \"{whole} {base}\" and \"{} {base}\"",
+            whole.saturating_add(1)
+        )));
     }
     Ok(whole)
 }

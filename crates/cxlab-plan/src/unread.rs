@@ -176,6 +176,10 @@ pub fn notes(document: &Document, plan: &Plan) -> Vec<Note> {
             }
         }
     }
+    if document.get("fabric.topology.spines").is_some() {
+        let why = "`spines` gives the number";
+        tell("fabric.topology.oversubscription".to_owned(), why);
+    }
     for (table, unread, why) in TABLES {
         if unread(plan) {
             tell((*table).to_owned(), why);

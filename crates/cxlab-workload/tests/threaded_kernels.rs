@@ -489,7 +489,7 @@ fn what_does_not_fit_is_refused_with_a_reason() {
             ),
         ),
         (
-            "found a system that has none",
+            "of which this host has none; allowed: `",
             ("circus-tent", json!({}), context(4, 0, 0)),
         ),
         (

@@ -27,8 +27,9 @@ impl Topology for Direct {
             return Err(ParamError::new(
                 "",
                 format!(
-                    "a direct topology gives every requester the same number of devices, but \
-                     there are {requesters} requesters and {devices} devices"
+                    "a direct topology gives every requester devices of its own, in equal number, but there are \
+                     {requesters} requesters and {devices} devices; requesters that share devices need a switch, \
+                     such as {{ kind = \"chain\", switches = 1 }}"
                 ),
             ));
         }

@@ -73,10 +73,12 @@ fn quantities_are_read_by_the_engine_and_not_by_their_pattern() {
     let rows = r#"
         latency = "25" => `25` is not a time such as "25 ns" // s.toml:2:11
         latency = "1.5 ps" => `1.5 ps` is not a whole number of ps
+        latency = "-46 ns" => `-46 ns` is not 0 or more: a time such as "25 ns"
+        latency = "4_6 NS" => `4_6 NS` is not a time such as // did you mean "46 ns"?
         latency = 25 => `fabric.latency`: expected a time such as "25 ns" // found the integer 25
             // help: a quantity is a string with its unit
         latency = "25 ns"\nrate = "3 G" => `3 G` is not a rate such as // s.toml:3:8
-        latency = "25 ns"\nbuffer = "3 Kib" => `3 Kib` is not a size such as
+        latency = "25 ns"\nbuffer = "3 Kib" => `3 Kib` is not a size such as // did you mean "3 KiB"?
     "#;
     assert_rows(rows, |lines| {
         format!("[fabric]\n{lines}\ntopology = {{ kind = \"star\" }}\n{HOST}")

@@ -187,12 +187,14 @@ impl CircusTent {
 
     /// Number of processing elements or cores that execute operations.
     fn places(&self, ctx: &ThreadContext) -> Result<usize, ParamError> {
-        let places = match self.run_on {
-            RunOn::Accelerators => ctx.accelerators * ctx.elements,
-            RunOn::Cores => ctx.cores,
+        let (places, other, what) = match self.run_on {
+            RunOn::Accelerators => (ctx.accelerators * ctx.elements, "cores", "accelerators"),
+            RunOn::Cores => (ctx.cores, "accelerators", "cores"),
         };
         if places == 0 {
-            let message = "found a system that has none; allowed: where there is at least one";
+            let message = format!(
+                "found `{what}`, of which this host has none; allowed: `{other}`, or a host with {what}"
+            );
             return Err(ParamError::new("run_on", message));
         }
         if self.interface == Interface::Pcie && ctx.accelerators > 1 {
