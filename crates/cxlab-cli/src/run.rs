@@ -208,12 +208,12 @@ fn describe_threads(limit: ThreadLimit, monitor: &Monitor) -> String {
         return unused;
     }
     format!(
-        "\n  threads: {} barriers, {:.1} events between two; {:.1} of them on the busiest thread, so at most {:.2} \
-         times as fast as one thread if all events cost the same\n{unused}",
+        "\n  threads: {}, at most {:.2} times as fast as one: the busiest handled {:.0} % of the events between the \
+         {} barriers\n{unused}",
+        monitor.threads(),
+        windows.bound(),
+        100.0 * windows.busiest as f64 / windows.events.max(1) as f64,
         windows.count,
-        windows.events as f64 / windows.count as f64,
-        windows.busiest as f64 / windows.count as f64,
-        windows.bound()
     )
 }
 
