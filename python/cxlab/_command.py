@@ -210,7 +210,12 @@ def _sweep(arguments: Sequence[str]) -> int:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         write = frame.to_csv if options.out.suffix == ".csv" else frame.to_parquet
         _files.write_whole(options.out, lambda path: write(path, index=False))
-    print(frame.drop(columns=["digest", "plan_hash"]).to_string(index=False))
+    print(frame.drop(columns=["digest", "plan_hash", "notes"]).to_string(index=False))
+    # Points of a grid share most of their notes, apart from numbers.
+    noted = sum(bool(notes) for notes in frame["notes"])
+    if noted:
+        where = f"the column `notes` of {options.out}" if options.out else "`--out FILE`"
+        print(f"\n{noted} of {len(frame)} points have notes: {where} has them")
     return 0
 
 

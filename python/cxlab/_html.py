@@ -6,6 +6,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from cxlab._svg import sanitised
+from cxlab._types import notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def half(width: float | None, digits: int) -> str:
 
 def remarks(report: Report) -> str:
     """Paragraphs: that a run is partial, its bottleneck, and its notes."""
-    texts = [note["message"] for note in report.get("notes", [])]
+    texts = [str(note) for note in notes_of(report)]
     if "bottleneck" in report:
         texts.insert(0, f"Bottleneck: {report['bottleneck']['text']}")
     if report["partial"]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from cxlab import _files, _native
 from cxlab._scenario import PathLike
 from cxlab._svg import sanitised
-from cxlab._types import Note, Report, ReportCi95
+from cxlab._types import Note, Report, ReportCi95, notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +137,7 @@ class Result:
     @property
     def notes(self) -> list[Note]:
         """Assumptions and limits of the scenario and of this run that users should know."""
-        notes = [Note(note["path"], None, note["message"]) for note in self.report.get("notes", [])]
+        notes = notes_of(self.report)
         if self._threads_note is not None:
             notes.append(Note("execution.threads", None, self._threads_note))
         return notes

@@ -99,7 +99,10 @@ class PluginError(RuntimeError):
 
 
 class Plan:
-    """A resolved and checked scenario, with all defaults filled in."""
+    """A resolved and checked scenario, with all defaults filled in.
+
+    Its text, as ``print`` shows it, is that of ``cxlab plan``.
+    """
 
     def __init__(self, native: _native.Plan) -> None:
         """Use :func:`plan` to make a plan."""
@@ -119,6 +122,9 @@ class Plan:
         """The system as an SVG picture."""
         return self._native.svg()
 
+    def __str__(self) -> str:
+        return self._native.summary()
+
     def __repr__(self) -> str:
         system = self.describe()
         parts = (f"{len(system[part])} {part}" for part in ("hosts", "devices", "links"))
@@ -129,7 +135,7 @@ class Plan:
         from cxlab._html import plan_html
 
         system = {**self.describe(), "hash": self.hash}
-        return plan_html(system, self.svg, [note.message for note in self.notes])
+        return plan_html(system, self.svg, [str(note) for note in self.notes])
 
     @property
     def notes(self) -> list[Note]:

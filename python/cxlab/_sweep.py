@@ -27,7 +27,7 @@ from cxlab._native import ScenarioError
 from cxlab._result import NAMES, Result, stamped
 from cxlab._run import MOST_SEED, PluginError, checked_seed, checked_threads
 from cxlab._scenario import PathLike, Scenario, scenario_of
-from cxlab._types import Quantity, Report, SeedsReport, Threads, Value
+from cxlab._types import Quantity, Report, SeedsReport, Threads, Value, notes_of
 
 if TYPE_CHECKING:
     import pandas
@@ -533,7 +533,7 @@ METRICS: dict[str, Metric] = {
     "busiest_link": lambda report: _busiest_link(report)[0],
     "busiest_link_utilization": lambda report: _busiest_link(report)[1],
     "in_flight": lambda report: report["littles_law"]["in_flight"],
-    "notes": lambda report: "; ".join(note["message"] for note in report.get("notes", [])),
+    "notes": lambda report: "; ".join(map(str, notes_of(report))),
     "digest": lambda report: report["digest"],
     "plan_hash": lambda report: report["plan_hash"],
 }

@@ -22,6 +22,9 @@ class Note:
     #: Text of the note.
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
 
 class Bandwidth(TypedDict):
     """Rates of 64-byte lines, GB/s. Requests that a private cache answered count too."""
@@ -545,7 +548,7 @@ class Bottleneck(TypedDict):
 
     #: A link's direction, a device, or `hosts`.
     name: str
-    #: `wire`, `credits`, `medium`, `contexts`, `outstanding` or `pace`.
+    #: `wire`, `credits`, `medium`, `contexts`, `outstanding`, `throttle` or `pace`.
     limit: str
     #: Number of other places that are alike: wires that are as busy, or devices or links with the
     #: same limit and at least half of the mean wait.
@@ -883,3 +886,8 @@ class SeedsReport(TypedDict):
     runs: list[SeedRun]
     #: Numbers of the reports, with their means and intervals over the seeds.
     quantities: list[Quantity]
+
+
+def notes_of(report: Report) -> list[Note]:
+    """The notes of a report, which does not know their lines."""
+    return [Note(note["path"], None, note["message"]) for note in report.get("notes", [])]

@@ -36,6 +36,7 @@ use cxlab_system::checkpoint::Every;
 use failure::Failure;
 
 pub use list::catalogs;
+pub use plan::summary as plan_summary;
 pub use vm::memory::GuestMemory;
 
 /// Simulates CXL systems: fabrics, devices and hosts, from one scenario file.

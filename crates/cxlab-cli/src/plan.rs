@@ -172,7 +172,8 @@ fn describe_region(region: &RegionGroup) -> String {
     )
 }
 
-fn summary(loaded: &Loaded) -> String {
+/// The resolved system as text: topology, address map, links, hosts, devices and notes.
+pub fn summary(loaded: &Loaded) -> String {
     let plan = &loaded.plan;
     let scenario = &plan.scenario;
     let proof = plan.tables.proof();

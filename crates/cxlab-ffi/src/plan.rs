@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cxlab_cli::plan_summary;
 use cxlab_plan::load::{self, Loaded};
 use cxlab_plan::{Externals, Files};
 use cxlab_scenario::ThreadLimit;
@@ -88,6 +89,11 @@ impl Plan {
     /// The resolved system as JSON, as `cxlab plan --format json` prints it.
     fn describe(&self, py: Python<'_>) -> String {
         py.detach(|| describe(&self.loaded.plan).to_string())
+    }
+
+    /// The system as text, as `cxlab plan` prints it.
+    fn summary(&self, py: Python<'_>) -> String {
+        py.detach(|| plan_summary(&self.loaded))
     }
 
     /// The system as a picture.
