@@ -215,7 +215,7 @@ def _sweep(arguments: Sequence[str]) -> int:
     noted = sum(bool(notes) for notes in frame["notes"])
     if noted:
         where = f"the column `notes` of {options.out}" if options.out else "`--out FILE`"
-        print(f"\n{noted} of {len(frame)} points have notes: {where} has them")
+        print(f"note: {noted} of {len(frame)} points have notes: {where} has them", file=sys.stderr)
     return 0
 
 

@@ -1,3 +1,4 @@
+import html
 import subprocess
 import sys
 
@@ -118,6 +119,24 @@ def test_values_are_read_as_users_type_them():
 def test_relative_paths_start_from_the_folder_of_the_scenario(root):
     scenario = cxlab.Scenario.from_file(root / "scenarios" / "trace.toml")
     assert cxlab.plan(scenario).describe()["scenario"]["name"] == "trace"
+
+
+def test_a_plan_prints_as_the_command_shows_it(root):
+    file = root / "scenarios" / "spine-leaf-16.toml"
+    command = [sys.executable, "-m", "cxlab", "plan", str(file)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    plan = cxlab.plan(file)
+    assert str(plan) == shown.stdout
+    assert repr(plan).startswith("Plan(")
+
+
+def test_notes_begin_with_their_path_wherever_they_are_text(pool):
+    made = cxlab.run(pool, progress=False)
+    note = next(note for note in made.notes if note.path)
+    assert str(note) == f"{note.path}: {note.message}"
+    assert str(note) in html.unescape(made._repr_html_())
+    frame = cxlab.sweep(pool, [{}], cache=False, progress=False)
+    assert str(note) in frame["notes"][0]
 
 
 def test_regions_events_and_accelerators_are_added_in_order(pool):
