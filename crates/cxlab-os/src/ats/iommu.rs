@@ -216,7 +216,8 @@ mod tests {
         let (mut iommu, mut table) = (iommu(), table());
         let at = VirtAddr(SMALL);
         iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
-        table.protect(at, true);
+        let page = table.unmap(at).unwrap().mapping;
+        table.map(at, page.frame, true, &[]).unwrap();
         let write = iommu.translate(Pasid(1), at, PageAccess::Write, Some(&table));
         assert!(matches!(write.completion, TranslationCompletion::Granted(t) if t.writable));
         assert_eq!(write.reads().len(), 1);

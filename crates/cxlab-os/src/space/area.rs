@@ -35,7 +35,7 @@ impl Default for AreaOptions {
     }
 }
 
-/// A mapping, or a part of one whose protection was changed.
+/// A mapping, or what is left of one that was unmapped in part.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Area {
     pub(super) end: u64,
@@ -95,32 +95,11 @@ impl Areas {
         }
     }
 
-    /// Whether every address from `start` to `end` is in some mapping.
-    pub(super) fn covers(&self, start: u64, end: u64) -> bool {
-        let mut at = start;
-        while at < end {
-            match self.of(VirtAddr(at)) {
-                Some((_, area)) => at = area.end,
-                None => return false,
-            }
-        }
-        true
-    }
-
     /// Removes the mappings of a range, whole or in part.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         self.cut(start);
         self.cut(end);
         self.0.retain(|at, _| !(start..end).contains(at));
-    }
-
-    /// Changes the protection of a range.
-    pub(super) fn protect(&mut self, start: u64, end: u64, writable: bool) {
-        self.cut(start);
-        self.cut(end);
-        for (_, area) in self.0.range_mut(start..end) {
-            area.options.writable = writable;
-        }
     }
 
     /// Bytes of all mappings.

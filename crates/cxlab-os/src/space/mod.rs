@@ -274,27 +274,6 @@ impl AddressSpace {
         pages
     }
 
-    /// Sets or clears the write permission of a range. Returns the pages whose cached translations
-    /// must be invalidated: the resident pages, if the permission is cleared.
-    ///
-    /// # Errors
-    /// A range that is not of whole pages, not mapped, or has a page that is being moved.
-    pub fn mprotect(
-        &mut self,
-        start: VirtAddr,
-        length: u64,
-        writable: bool,
-    ) -> Result<Vec<Page>, SpaceError> {
-        let (from, end) = self.range(start, length)?;
-        if !self.areas.covers(from, end) {
-            return Err(SpaceError::Unmapped(start));
-        }
-        self.areas.protect(from, end, writable);
-        let mut stale = self.resident_pages(from, end);
-        stale.retain(|page| self.table.protect(page.start, writable).is_some() && !writable);
-        Ok(stale)
-    }
-
     /// Walks to an address, for an owner that times the walk.
     pub fn walk(&self, address: VirtAddr) -> PageWalk {
         self.table.walk(address)

@@ -198,45 +198,6 @@ fn what_is_unmapped_comes_back_to_the_last_byte() {
 }
 
 #[test]
-fn forbidding_writes_names_the_pages_whose_translations_are_stale() {
-    let mut frames = frames(8);
-    let mut space = process(&mut frames);
-    let start = space.mmap(8 * SMALL, AreaOptions::default(), None).unwrap();
-    space
-        .touch(
-            VirtAddr(start.0 + 2 * SMALL),
-            PageAccess::Write,
-            NodeId(0),
-            &mut frames,
-        )
-        .unwrap();
-    let stale = space.mprotect(start, 4 * SMALL, false).unwrap();
-    assert_eq!(
-        stale.iter().map(|page| page.start.0).collect::<Vec<_>>(),
-        [start.0 + 2 * SMALL]
-    );
-    let write = space.touch(
-        VirtAddr(start.0 + 2 * SMALL),
-        PageAccess::Write,
-        NodeId(0),
-        &mut frames,
-    );
-    assert!(matches!(write, Err(SpaceError::ReadOnly(_))));
-    let beyond = VirtAddr(start.0 + 4 * SMALL);
-    assert!(
-        space
-            .touch(beyond, PageAccess::Write, NodeId(0), &mut frames)
-            .is_ok()
-    );
-    assert_eq!(space.mprotect(start, 4 * SMALL, true), Ok(vec![]));
-    assert!(
-        space
-            .touch(start, PageAccess::Write, NodeId(0), &mut frames)
-            .is_ok()
-    );
-}
-
-#[test]
 fn a_mapping_can_have_a_policy_of_its_own() {
     let mut frames = frames(8);
     let mut space = process(&mut frames);
@@ -279,10 +240,6 @@ fn a_page_moves_with_its_bits_and_is_out_of_reach_on_the_way() {
         space.begin_move(at, NodeId(1), 0, &mut frames),
         Err(MoveError::Already)
     );
-    let back = space.begin_move(at, NodeId(0), 0, &mut frames).unwrap();
-    space.cancel_move(back.page, &mut frames).unwrap();
-    assert_eq!(space.pages(&frames), [(moving.page, NodeId(1))]);
-    assert_eq!([0, 1].map(|node| frames.free_bytes(NodeId(node))), after);
 }
 
 proptest! {
