@@ -66,14 +66,6 @@ impl Bench {
         Bench { schema, shapes }
     }
 
-    /// Whether the sizes of the bench's fields were drawn, because the benchmark's
-    /// values are not public.
-    pub fn is_synthetic(number: usize) -> bool {
-        TABLES
-            .get(number)
-            .is_some_and(|table| table.contains("# SYNTHETIC"))
-    }
-
     /// Generates a top-level message with random contents. The index of its type is its number.
     pub fn message(&self, number: usize, rng: &mut StreamRng) -> Message {
         populate(&self.schema, number, &self.shapes[number], rng)
@@ -254,6 +246,9 @@ fn kind_of(letter: u8) -> Kind {
 mod tests {
     use super::*;
 
+    /// What the tables say whose sizes were drawn.
+    const SYNTHETIC: &str = "# SYNTHETIC";
+
     /// The encoded top-level messages of a bench.
     fn written(number: usize) -> Vec<Vec<u8>> {
         let bench = Bench::new(number);
@@ -286,7 +281,7 @@ mod tests {
                 *sizes.iter().max().unwrap(),
             );
             assert_eq!(found, (sum, least, most), "bench {bench}");
-            assert!(!Bench::is_synthetic(bench));
+            assert!(!TABLES[bench].contains(SYNTHETIC));
         }
     }
 
@@ -300,7 +295,7 @@ mod tests {
             1 + fields.iter().map(inner).max().unwrap_or(0)
         }
         for (bench, deepest, types) in [(2, 14, 310), (5, 6, 95)] {
-            assert!(Bench::is_synthetic(bench));
+            assert!(TABLES[bench].contains(SYNTHETIC));
             let made = Bench::new(bench);
             assert_eq!(
                 made.shapes.iter().map(|shape| depth(shape)).max(),

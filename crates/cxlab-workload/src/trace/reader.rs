@@ -1,9 +1,7 @@
 //! The reader of `.cxlt` traces.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-
-use cxlab_files::input::{self, Input};
 
 use super::block::{self, BlockCursor, BlockHeader, BlockStats, HEADER_BYTES};
 use super::header::read_part;
@@ -34,18 +32,6 @@ enum State {
     Reading,
     Finished,
     Failed(TraceError),
-}
-
-impl TraceReader<BufReader<Input>> {
-    /// Opens a trace file.
-    ///
-    /// # Errors
-    /// When the file cannot be opened or does not begin with the header of a `.cxlt` trace.
-    pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = input::open(path)
-            .map_err(|error| TraceError::io(path, Place::File, "open the trace", &error))?;
-        TraceReader::new(BufReader::with_capacity(1 << 16, file), path)
-    }
 }
 
 impl<R: Read> TraceReader<R> {
