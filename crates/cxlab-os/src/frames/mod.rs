@@ -364,4 +364,4 @@ fn check(specs: &[NodeSpec], distances: &NumaDistances) -> Result<(), FramesErro
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
