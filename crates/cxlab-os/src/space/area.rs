@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{PageSize, USER_END, VirtAddr};
 use crate::frames::NodePreference;
-use crate::policy::placement::{FirstTouch, Placement, PlacementState};
+use crate::policy::placement::{FirstTouch, Placement};
 
 /// End of the mappings, which grow downwards from here, as from Linux's `mmap_base` without
 /// randomisation. The addresses above are for the stack (*assumed* 8 MiB).
@@ -110,32 +110,26 @@ impl Areas {
 
 /// The policies of a process: its own first, then those of mappings. The index of a removed
 /// mapping's policy is reused.
-pub(super) struct Policies(Vec<Option<Box<dyn Placement>>>);
+pub(super) struct Policies(Vec<Option<Placement>>);
 
 impl SaveState for Policies {
     fn save(&self, out: &mut StateWriter) {
-        let state = |policy: &Option<Box<dyn Placement>>| policy.as_ref().map(|one| one.saved());
-        let states: Vec<Option<PlacementState>> = self.0.iter().map(state).collect();
-        out.value("policies", &states);
+        out.value("policies", &self.0);
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        let states: Vec<Option<PlacementState>> = from.value("policies")?;
-        let policies = states.into_iter();
-        self.0 = policies
-            .map(|state| state.map(PlacementState::policy))
-            .collect();
+        self.0 = from.value("policies")?;
         Ok(())
     }
 }
 
 impl Policies {
-    pub(super) fn new(own: Box<dyn Placement>) -> Policies {
+    pub(super) fn new(own: Placement) -> Policies {
         Policies(vec![Some(own)])
     }
 
     /// Stores a mapping's policy and returns its index.
-    pub(super) fn keep(&mut self, policy: Box<dyn Placement>) -> usize {
+    pub(super) fn keep(&mut self, policy: Placement) -> usize {
         let free = self.0.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {
             self.0.push(None);

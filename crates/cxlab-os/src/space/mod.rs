@@ -108,7 +108,7 @@ impl AddressSpace {
     pub fn new(
         pasid: Pasid,
         home: NodeId,
-        policy: Box<dyn Placement>,
+        policy: Placement,
         frames: &mut FrameAllocator,
     ) -> Result<AddressSpace, SpaceError> {
         let root = table_frame(frames, home).ok_or(SpaceError::OutOfMemory)?;
@@ -153,7 +153,7 @@ impl AddressSpace {
         &mut self,
         length: u64,
         options: AreaOptions,
-        policy: Option<Box<dyn Placement>>,
+        policy: Option<Placement>,
     ) -> Result<VirtAddr, SpaceError> {
         if length == 0 || !length.is_multiple_of(PageSize::Small.bytes()) {
             return Err(SpaceError::Length(length));
@@ -179,7 +179,7 @@ impl AddressSpace {
         start: VirtAddr,
         length: u64,
         options: AreaOptions,
-        policy: Option<Box<dyn Placement>>,
+        policy: Option<Placement>,
     ) -> Result<VirtAddr, SpaceError> {
         let (from, end) = self.range(start, length)?;
         if !self.areas.is_free(from, end) {
@@ -193,7 +193,7 @@ impl AddressSpace {
         start: u64,
         length: u64,
         options: AreaOptions,
-        policy: Option<Box<dyn Placement>>,
+        policy: Option<Placement>,
     ) -> VirtAddr {
         let policy = policy.map_or(0, |policy| self.policies.keep(policy));
         let area = Area {

@@ -17,7 +17,7 @@ const LARGE_PAGES: AreaOptions = AreaOptions {
     pages: PageSize::Large,
 };
 
-fn policy(name: &str, params: serde_json::Value, frames: &FrameAllocator) -> Box<dyn Placement> {
+fn policy(name: &str, params: serde_json::Value, frames: &FrameAllocator) -> Placement {
     let entry = cxlab_engine::catalog::find(placement::CATALOG, name).unwrap();
     (entry.build)(&params).unwrap().state(frames.nodes())
 }
