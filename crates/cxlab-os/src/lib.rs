@@ -1,5 +1,5 @@
 //! The memory management of an operating system and its translation hardware: frames on NUMA nodes,
-//! one page table a process, allocation, TLBs and address translation caches, address translation
+//! one page table a process, TLBs and address translation caches, address translation
 //! services (ATS), placement and migration of pages.
 //!
 //! All parts are passive: they have addresses, but no messages and no events. No operation here
@@ -10,7 +10,6 @@ pub mod address;
 pub mod ats;
 pub mod epochs;
 pub mod frames;
-pub mod heap;
 pub mod page_table;
 pub mod policy;
 pub mod space;

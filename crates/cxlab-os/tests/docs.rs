@@ -7,6 +7,7 @@ mod documents;
 
 use std::fmt::Debug;
 
+use cxlab_os::ats::table::Row;
 use cxlab_os::ats::{device, home};
 use cxlab_os::policy::{migration, placement};
 
@@ -15,31 +16,13 @@ fn list<T: Debug>(items: &[T]) -> String {
     names.join(", ")
 }
 
-fn next<T: Debug>(phase: Option<T>) -> String {
-    phase.map_or_else(String::new, |phase| format!("{phase:?}"))
-}
-
-const HEAD: &str = "| row | in | on | when | does | then |\n|---|---|---|---|---|---|\n";
-
-fn device_rows() -> String {
-    let mut text = HEAD.to_owned();
-    for row in device::ROWS {
-        let (phases, on, does) = (list(row.phases), list(row.on), list(row.actions));
-        let (name, when, then) = (row.name, row.when.text, next(row.next));
-        text += &format!("| `{name}` | {phases} | {on} | {when} | {does} | {then} |\n");
-    }
-    text
-}
-
-fn home_rows() -> String {
-    let mut text = HEAD.to_owned();
-    for row in home::ROWS {
+/// The table of rows; a row on `Move` is one for any number of devices.
+fn rows<S, P: Debug, E: Debug, A: Debug>(rows: &[Row<S, P, E, A>]) -> String {
+    let mut text = "| row | in | on | when | does | then |\n|---|---|---|---|---|---|\n".to_owned();
+    for row in rows {
         let (phases, does) = (list(row.phases), list(row.actions));
-        let on = match row.on {
-            home::Event::Move(_) => "Move".to_owned(),
-            event => format!("{event:?}"),
-        };
-        let (name, when, then) = (row.name, row.when.text, next(row.next));
+        let on = list(row.on).replace("Move(0)", "Move");
+        let (name, when, then) = (row.name, row.when.text, list(row.next.as_slice()));
         text += &format!("| `{name}` | {phases} | {on} | {when} | {does} | {then} |\n");
     }
     text
@@ -58,8 +41,8 @@ fn the_document_has_the_rows_and_the_catalogs() {
     documents::compare(
         "explain/cohet-os.md",
         &[
-            ("device", device_rows()),
-            ("home", home_rows()),
+            ("device", rows(device::ROWS)),
+            ("home", rows(home::ROWS)),
             ("placement", catalog(placement::CATALOG)),
             ("migration", catalog(migration::CATALOG)),
         ],

@@ -53,6 +53,15 @@ impl TraceError {
         }
     }
 
+    /// Makes an error about a file as a whole.
+    pub(crate) fn whole(
+        path: &Path,
+        field: &'static str,
+        message: impl Into<String>,
+    ) -> TraceError {
+        TraceError::new(path, Place::File, field, message)
+    }
+
     /// Makes an error from an operating-system error on a file; `doing` completes "cannot ...".
     pub fn io(path: &Path, place: Place, doing: &str, error: &std::io::Error) -> TraceError {
         TraceError::new(path, place, "", format!("cannot {doing}: {error}"))

@@ -258,10 +258,8 @@ mod tests {
         fn find(&mut self, level: usize, line: u64, dirty: bool) -> bool {
             self.clock += 1;
             let clock = self.clock;
-            let found = self.levels[level]
-                .2
-                .iter_mut()
-                .find(|entry| entry.0 == line);
+            let mut entries = self.levels[level].2.iter_mut();
+            let found = entries.find(|entry| entry.0 == line);
             found
                 .map(|entry| *entry = (line, entry.1 || dirty, clock))
                 .is_some()
@@ -275,16 +273,11 @@ mod tests {
                 return;
             }
             let (sets, ways, lines) = &mut self.levels[level];
-            let same = |other: u64| other % *sets == line % *sets;
+            let set = lines.iter().filter(|entry| entry.0 % *sets == line % *sets);
             let mut victim = None;
-            if lines.iter().filter(|entry| same(entry.0)).count() == *ways {
-                let oldest = lines
-                    .iter()
-                    .filter(|entry| same(entry.0))
-                    .min_by_key(|entry| entry.2)
-                    .copied();
-                victim = oldest;
-                lines.retain(|entry| Some(*entry) != oldest);
+            if set.clone().count() == *ways {
+                victim = set.min_by_key(|entry| entry.2).copied();
+                lines.retain(|entry| Some(*entry) != victim);
             }
             lines.push((line, dirty, self.clock));
             if let Some((victim, true, _)) = victim {
@@ -330,46 +323,26 @@ mod tests {
     fn a_dirty_line_comes_out_once_it_leaves_the_last_level() {
         let mut filter = CacheFilter::new(&"64 B/1 + 128 B/2".parse().unwrap()).unwrap();
         let mut out = Vec::new();
-        for (line, kind) in [
-            (0, OpKind::Write),
-            (1, OpKind::Read),
-            (2, OpKind::Read),
-            (3, OpKind::Read),
-        ] {
+        let write = (OpKind::Write, 0);
+        let reads = [1, 2, 3].map(|line| (OpKind::Read, line));
+        for (kind, line) in std::iter::once(write).chain(reads) {
             filter.access(LineAddr(line), kind, &mut |kind, line| {
                 out.push((kind, line.0))
             });
         }
-        let read = |line| (OpKind::Read, line);
-        assert_eq!(
-            out,
-            [read(0), read(1), read(2), read(3), (OpKind::Write, 0)]
-        );
+        let fill = (OpKind::Read, 0);
+        assert_eq!(out, [&[fill], &reads[..], &[write]].concat());
     }
 
     #[test]
     fn hierarchies_print_as_they_read_and_wrong_ones_say_what_is_allowed() {
         let hierarchy = Hierarchy::default();
         assert_eq!(hierarchy.to_string(), "32 KiB/8 + 1 MiB/16");
-        assert_eq!(
-            hierarchy.to_string().parse::<Hierarchy>().unwrap(),
-            hierarchy
-        );
-        for wrong in [
-            "",
-            "32 KiB",
-            "32 KiB/0",
-            "0 B/1",
-            "100 B/1",
-            "32 KiB/65",
-            "8 GiB/8",
-            "/",
-            "+",
-        ] {
-            assert!(
-                wrong.parse::<Hierarchy>().unwrap_err().contains("allowed"),
-                "{wrong}"
-            );
+        assert_eq!(hierarchy.to_string().parse(), Ok(hierarchy));
+        let wrong = ",32 KiB,32 KiB/0,0 B/1,100 B/1,32 KiB/65,8 GiB/8,/,+";
+        for wrong in wrong.split(',') {
+            let error = wrong.parse::<Hierarchy>().unwrap_err();
+            assert!(error.contains("allowed"), "`{wrong}`: {error}");
         }
     }
 }

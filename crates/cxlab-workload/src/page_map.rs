@@ -119,31 +119,29 @@ impl PageMap {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn the_map_answers_as_an_ordered_map_does() {
         let mut map = PageMap::default();
-        let mut oracle = std::collections::BTreeMap::new();
+        let mut oracle = BTreeMap::new();
         for index in 0..20_000u64 {
             let page = spread(index % 7_000) >> 40;
             *map.entry(page, index) += 1;
             *oracle.entry(page).or_insert(index) += 1;
         }
         assert_eq!(map.len(), oracle.len() as u64);
-        assert!(
-            oracle
-                .iter()
-                .all(|(page, word)| map.get(*page) == Some(*word))
-        );
+        let holds = |map: &PageMap, oracle: &BTreeMap<u64, u64>| {
+            let mut pages = oracle.iter();
+            pages.all(|(page, word)| map.get(*page) == Some(*word))
+        };
+        assert!(holds(&map, &oracle));
         assert_eq!(map.get(1 << 50), None);
         map.retain(|page| page % 2 == 0);
         oracle.retain(|page, _| page % 2 == 0);
         assert_eq!(map.words().count(), oracle.len());
-        assert!(
-            oracle
-                .iter()
-                .all(|(page, word)| map.get(*page) == Some(*word))
-        );
+        assert!(holds(&map, &oracle));
     }
 }

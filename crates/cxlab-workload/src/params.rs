@@ -1,5 +1,7 @@
 //! Entries of the catalog of workloads, and their parameters.
 
+use std::fmt::Display;
+
 use cxlab_engine::catalog::{self, Entry, ParamError};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -40,4 +42,18 @@ pub(crate) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P,
         }
     }
     whole
+}
+
+/// Returns an error about a parameter unless a condition holds: what was found, and what is allowed.
+pub(crate) fn require(
+    holds: bool,
+    field: &str,
+    found: impl Display,
+    allowed: impl Display,
+) -> Result<(), ParamError> {
+    if holds {
+        return Ok(());
+    }
+    let message = format!("found {found}; allowed: {allowed}");
+    Err(ParamError::new(field, message))
 }

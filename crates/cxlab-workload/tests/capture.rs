@@ -2,8 +2,9 @@
 //! error that says so.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cxlab_workload::{
     CaptureError, CaptureOptions, CaptureSummary, OpKind, Recorder, Sampling, capture, info,
@@ -31,11 +32,7 @@ fn run(options: &CaptureOptions) -> Option<Result<CaptureSummary, CaptureError>>
 }
 
 /// Options for a capture of every access of a program.
-fn unfiltered(
-    folder: &std::path::Path,
-    program: &std::path::Path,
-    recorder: Recorder,
-) -> CaptureOptions {
+fn unfiltered(folder: &Path, program: &Path, recorder: Recorder) -> CaptureOptions {
     CaptureOptions {
         recorder,
         filter: None,
@@ -70,7 +67,7 @@ const LINES: u64 = 4096;
 const FIRST: u64 = 0x2_0000_0000 / 64;
 
 /// Compiles the program and returns its path.
-fn program(folder: &std::path::Path) -> PathBuf {
+fn program(folder: &Path) -> PathBuf {
     let source = folder.join("program.c");
     std::fs::write(&source, PROGRAM).unwrap();
     let program = folder.join("program");
@@ -84,7 +81,7 @@ fn program(folder: &std::path::Path) -> PathBuf {
 }
 
 /// The records of the program's lines.
-fn lines(path: &std::path::Path) -> Vec<(u64, OpKind)> {
+fn lines(path: &Path) -> Vec<(u64, OpKind)> {
     let mut records = cxlab_workload::import::Records::open(path, None).unwrap();
     let mut lines = Vec::new();
     while let Some(record) = records.next_record().unwrap() {
@@ -113,12 +110,8 @@ fn every_access_of_every_thread_is_recorded_in_its_order() {
             let own: Vec<_> = own.map(|(line, kind)| (line % LINES, *kind)).collect();
             let stores = (0..LINES).map(|line| (line, OpKind::Write));
             let loads = (0..LINES).map(|at| (at * 7 % LINES, OpKind::Read));
-            let wanted: Vec<_> = stores.chain(loads).collect();
-            assert!(
-                own == wanted,
-                "{recorder:?}, thread {thread}: {}",
-                own.len()
-            );
+            let (wanted, found): (Vec<_>, _) = (stores.chain(loads).collect(), own.len());
+            assert!(own == wanted, "{recorder:?}, thread {thread}: {found}");
         }
     }
     std::fs::remove_dir_all(folder).unwrap();
@@ -150,20 +143,13 @@ fn windows_are_recorded_and_the_caches_see_everything() {
         options.filter = Some("1 MiB/16".parse().unwrap());
         run(&options).unwrap().unwrap();
         let found = lines(&options.out);
-        assert!(
-            found.len() as u64 <= LINES / 2 && !found.is_empty(),
-            "{}",
-            found.len()
-        );
-        let mut once: Vec<u64> = found.iter().map(|(line, _)| *line).collect();
-        once.sort_unstable();
-        once.dedup();
-        assert_eq!(once.len(), found.len(), "{recorder:?}: a line missed twice");
+        let misses = found.len();
+        assert!((1..=LINES / 2).contains(&(misses as u64)), "{misses}");
+        let once: BTreeSet<u64> = found.iter().map(|(line, _)| *line).collect();
+        assert_eq!(once.len(), misses, "{recorder:?}: a line missed twice");
         let provenance = info(&options.out).unwrap().provenance;
-        assert!(
-            provenance.ends_with("; 100 of each 1000 accesses"),
-            "{provenance}"
-        );
+        let windows = "; 100 of each 1000 accesses";
+        assert!(provenance.ends_with(windows), "{provenance}");
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -192,7 +178,7 @@ fn scripts_are_recorded_by_their_interpreter_and_what_is_forked_is_left_out() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-fn options(folder: &std::path::Path, command: &[&str]) -> CaptureOptions {
+fn options(folder: &Path, command: &[&str]) -> CaptureOptions {
     let command = command.iter().map(OsString::from).collect();
     CaptureOptions::new(command, folder.join("out.cxlt"))
 }
@@ -208,20 +194,13 @@ fn a_real_program_is_recorded_with_its_exit_status() {
     assert!(!summary.stopped);
     assert!(summary.trace.accesses > 10_000, "{summary:?}");
     let info = info(&folder.join("out.cxlt")).unwrap();
-    assert_eq!(
-        (info.reads, info.writes),
-        (summary.trace.reads, summary.trace.writes)
-    );
-    assert!(
-        info.provenance
-            .contains(": sh -c exit 3; through caches of 32 KiB/8")
-    );
+    let counts = (summary.trace.reads, summary.trace.writes);
+    assert_eq!((info.reads, info.writes), counts);
+    let how = ": sh -c exit 3; through caches of 32 KiB/8";
+    assert!(info.provenance.contains(how));
     assert_eq!(info.time_range, None);
-    assert_eq!(
-        std::fs::read_dir(&folder).unwrap().count(),
-        1,
-        "no partial file is left"
-    );
+    let files = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!(files, 1, "no partial file is left");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -237,10 +216,8 @@ fn a_bound_on_accesses_stops_the_program() {
     assert!(summary.stopped && summary.exit.code().is_none());
     let info = info(&folder.join("out.cxlt")).unwrap();
     assert_eq!(info.accesses, summary.trace.accesses);
-    assert!(
-        (5_000..6_000).contains(&info.accesses),
-        "lines of 5,000 accesses: {info:?}"
-    );
+    let few = (5_000..6_000).contains(&info.accesses);
+    assert!(few, "lines of 5,000 accesses: {info:?}");
     assert!(info.time_range.unwrap().1.0 > 500 * 5_000);
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -251,14 +228,10 @@ fn a_command_that_cannot_run_leaves_an_error_and_no_file() {
     let Some(result) = run(&options(&folder, &["/no/such/program"])) else {
         return;
     };
-    assert!(
-        matches!(result, Err(CaptureError::NothingRecorded { .. })),
-        "{result:?}"
-    );
-    assert!(matches!(
-        run(&options(&folder, &[])),
-        Some(Err(CaptureError::NoCommand))
-    ));
+    let nothing = matches!(result, Err(CaptureError::NothingRecorded { .. }));
+    assert!(nothing, "{result:?}");
+    let empty = run(&options(&folder, &[]));
+    assert!(matches!(empty, Some(Err(CaptureError::NoCommand))));
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -76,10 +76,8 @@ fn a_trace_cut_off_anywhere_is_an_error() {
     for bytes in [write(true, &some_records(50)), write(false, &[])] {
         for length in 0..bytes.len() {
             let error = read(&bytes[..length]).unwrap_err().to_string();
-            assert!(
-                error.starts_with("t.cxlt: ") && error.contains("byte"),
-                "{error}"
-            );
+            let placed = error.starts_with("t.cxlt: ") && error.contains("byte");
+            assert!(placed, "{error}");
         }
     }
 }
@@ -104,12 +102,8 @@ fn any_changed_or_added_byte_is_an_error() {
     }
     let mut longer = bytes;
     longer.push(0);
-    assert!(
-        read(&longer)
-            .unwrap_err()
-            .message
-            .contains("behind its footer")
-    );
+    let error = read(&longer).unwrap_err();
+    assert!(error.message.contains("behind its footer"), "{error}");
 }
 
 #[test]
@@ -127,10 +121,8 @@ fn an_error_is_given_again_and_never_turns_into_an_end() {
 fn another_version_is_refused_by_name() {
     let mut bytes = write(true, &[]);
     bytes[8] = 9;
-    assert_eq!(
-        read(&bytes).unwrap_err().to_string(),
-        "t.cxlt: at byte 8: `version`: found 9; allowed: 1"
-    );
+    let error = read(&bytes).unwrap_err().to_string();
+    assert_eq!(error, "t.cxlt: at byte 8: `version`: found 9; allowed: 1");
 }
 
 fn any_record() -> impl Strategy<Value = Record> {

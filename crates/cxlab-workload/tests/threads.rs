@@ -10,6 +10,27 @@ use cxlab_workload::thread::{
 
 fn is_send<T: Send>(_: &T) {}
 
+fn load(addr: u64) -> ThreadOp {
+    ThreadOp::Load { addr, size: 8 }
+}
+
+fn store(addr: u64, value: u64) -> ThreadOp {
+    let size = 8;
+    ThreadOp::Store { addr, size, value }
+}
+
+/// A thread that waits for one load.
+fn one_load() -> Thread {
+    Thread::new(|t: Handle| async move {
+        t.load(0).await;
+    })
+}
+
+/// Operations without their tokens.
+fn ops_of(asked: &[(Token, ThreadOp)]) -> Vec<ThreadOp> {
+    asked.iter().map(|(_, op)| *op).collect()
+}
+
 /// The operations that a thread issues before it waits or ends.
 fn asked(thread: &mut Thread) -> (Vec<(Token, ThreadOp)>, Next) {
     let mut ops = Vec::new();
@@ -24,9 +45,7 @@ fn asked(thread: &mut Thread) -> (Vec<(Token, ThreadOp)>, Next) {
 #[test]
 fn a_state_with_more_questions_than_the_code_answers_is_refused() {
     let thread = || {
-        let mut thread = Thread::new(|t: Handle| async move {
-            t.load(0).await;
-        });
+        let mut thread = one_load();
         thread.keep_log();
         thread
     };
@@ -49,10 +68,6 @@ fn a_state_with_more_questions_than_the_code_answers_is_refused() {
     }
 }
 
-fn load(addr: u64) -> ThreadOp {
-    ThreadOp::Load { addr, size: 8 }
-}
-
 #[test]
 fn operations_overlap_until_one_is_awaited() {
     let mut thread = Thread::new(|t: Handle| async move {
@@ -63,21 +78,13 @@ fn operations_overlap_until_one_is_awaited() {
     });
     is_send(&thread);
     let (ops, end) = asked(&mut thread);
-    assert_eq!(
-        ops.iter().map(|(_, op)| *op).collect::<Vec<_>>(),
-        [load(0), load(64)]
-    );
+    assert_eq!(ops_of(&ops), [load(0), load(64)]);
     assert_eq!(end, Next::Blocked);
     thread.complete(ops[0].0, 3);
     assert_eq!(thread.next_op(), Next::Blocked);
     thread.complete(ops[1].0, 4);
     let (ops, end) = asked(&mut thread);
-    let store = ThreadOp::Store {
-        addr: 128,
-        size: 8,
-        value: 7,
-    };
-    assert_eq!(ops.iter().map(|(_, op)| *op).collect::<Vec<_>>(), [store]);
+    assert_eq!(ops_of(&ops), [store(128, 7)]);
     assert_eq!(end, Next::Finished);
     thread.complete(ops[0].0, 0);
     assert_eq!(thread.next_op(), Next::Finished);
@@ -98,14 +105,7 @@ fn a_dependent_load_is_asked_for_when_its_address_is_there() {
         thread.complete(ops[0].0, value);
     }
     let (ops, _) = asked(&mut thread);
-    assert_eq!(
-        ops[0].1,
-        ThreadOp::Store {
-            addr: 0,
-            size: 8,
-            value: 320
-        }
-    );
+    assert_eq!(ops[0].1, store(0, 320));
 }
 
 #[test]
@@ -150,9 +150,7 @@ fn operations_carry_the_phase_in_which_they_were_asked_for() {
 #[test]
 #[should_panic(expected = "completed while")]
 fn an_operation_is_completed_once() {
-    let mut thread = Thread::new(|t: Handle| async move {
-        t.load(0).await;
-    });
+    let mut thread = one_load();
     let (ops, _) = asked(&mut thread);
     thread.complete(ops[0].0, 0);
     thread.complete(ops[0].0, 0);
@@ -184,10 +182,8 @@ fn a_window_never_holds_more_than_its_limit() {
         assert_eq!(thread.next_op(), Next::Blocked);
         thread.complete(token, 0);
     }
-    assert!(matches!(
-        thread.next_op(),
-        Next::Op(_, ThreadOp::Store { .. }, _)
-    ));
+    let next = thread.next_op();
+    assert!(matches!(next, Next::Op(_, ThreadOp::Store { .. }, _)));
 }
 
 #[test]
@@ -271,12 +267,8 @@ fn threads_that_wait_for_one_another_are_reported() {
         size: 8,
         value: 0,
     });
-    assert_eq!(
-        stuck,
-        Stuck::Deadlock {
-            waiting: vec![(0, op), (1, op)]
-        }
-    );
+    let waiting = vec![(0, op), (1, op)];
+    assert_eq!(stuck, Stuck::Deadlock { waiting });
 }
 
 #[test]
@@ -302,19 +294,13 @@ fn threads_that_run_by_turns_or_are_dropped_keep_to_themselves() {
     let (ops_two, _) = asked(&mut two);
     asked(&mut third);
     drop(third);
-    let addresses = |ops: &[(Token, ThreadOp)]| ops.iter().map(|(_, op)| *op).collect::<Vec<_>>();
-    assert_eq!(addresses(&ops_one), [load(0), load(8)]);
-    assert_eq!(addresses(&ops_two), [load(64), load(72)]);
+    assert_eq!(ops_of(&ops_one), [load(0), load(8)]);
+    assert_eq!(ops_of(&ops_two), [load(64), load(72)]);
     for (token, _) in &ops_two {
         two.complete(*token, 5);
     }
     assert_eq!(one.next_op(), Next::Blocked);
-    let stored = ThreadOp::Store {
-        addr: 64,
-        size: 8,
-        value: 10,
-    };
-    assert_eq!(addresses(&asked(&mut two).0), [stored]);
+    assert_eq!(ops_of(&asked(&mut two).0), [store(64, 10)]);
 }
 
 #[test]

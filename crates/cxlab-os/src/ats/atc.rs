@@ -411,6 +411,9 @@ impl Atc {
 mod tests {
     use cxlab_engine::units::Hpa;
 
+    use super::AccessDecision::{Ask, Full, Go, Wait};
+    use super::PendingPageAction::{Fail, PageRequest, Replay};
+    use super::TranslationCompletion::{Granted, NotPresent, Refused};
     use super::*;
     use crate::frames::Frame;
 
@@ -429,42 +432,43 @@ mod tests {
         Page::around(PASID, VirtAddr(number * SMALL), PageSize::Small)
     }
 
-    fn granted(frame: u64, writable: bool) -> TranslationCompletion {
-        let (base, size) = (Hpa(frame * SMALL), PageSize::Small);
+    fn translation(base: u64, size: PageSize, writable: bool) -> Translation {
+        let base = Hpa(base);
         let frame = Frame { base, size };
-        TranslationCompletion::Granted(Translation { frame, writable })
+        Translation { frame, writable }
+    }
+
+    /// Completes the request for a page with a small frame.
+    fn grant(atc: &mut Atc, number: u64, frame: u64, writable: bool) -> PendingPageAction {
+        let found = translation(frame * SMALL, PageSize::Small, writable);
+        atc.completion(page(number), Granted(found))
     }
 
     fn read(atc: &mut Atc, number: u64) -> AccessDecision {
         atc.access(PASID, VirtAddr(number * SMALL), PageAccess::Read)
     }
 
+    /// The epoch of an access that begins.
+    fn begun(atc: &mut Atc, number: u64) -> u64 {
+        match read(atc, number) {
+            Go(_, epoch) => epoch,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_miss_asks_once_and_a_first_touch_pages() {
         let mut atc = atc(4);
-        assert_eq!(read(&mut atc, 3), AccessDecision::Ask(page(3)));
-        assert_eq!(read(&mut atc, 3), AccessDecision::Wait(page(3)));
-        assert_eq!(
-            atc.completion(page(3), TranslationCompletion::NotPresent),
-            PendingPageAction::PageRequest
-        );
-        assert_eq!(
-            atc.page_response(page(3), PageResponse::Success),
-            PendingPageAction::Ask
-        );
-        assert_eq!(
-            atc.completion(page(3), granted(9, true)),
-            PendingPageAction::Replay
-        );
-        assert!(
-            matches!(read(&mut atc, 3), AccessDecision::Go(t, 0) if t.frame.base == Hpa(9 * SMALL))
-        );
+        assert_eq!(read(&mut atc, 3), Ask(page(3)));
+        assert_eq!(read(&mut atc, 3), Wait(page(3)));
+        assert_eq!(atc.completion(page(3), NotPresent), PageRequest);
+        let ready = atc.page_response(page(3), PageResponse::Success);
+        assert_eq!(ready, PendingPageAction::Ask);
+        assert_eq!(grant(&mut atc, 3, 9, true), Replay);
+        assert!(matches!(read(&mut atc, 3), Go(t, 0) if t.frame.base == Hpa(9 * SMALL)));
         assert_eq!(atc.pending(), 0);
-        assert_eq!(read(&mut atc, 5), AccessDecision::Ask(page(5)));
-        assert_eq!(
-            atc.completion(page(5), TranslationCompletion::Refused),
-            PendingPageAction::Fail
-        );
+        assert_eq!(read(&mut atc, 5), Ask(page(5)));
+        assert_eq!(atc.completion(page(5), Refused), Fail);
         assert_eq!(atc.pending(), 0);
     }
 
@@ -473,89 +477,58 @@ mod tests {
         let mut atc = atc(4);
         read(&mut atc, 3);
         read(&mut atc, 4);
-        let frame = Frame {
-            base: Hpa(1 << 30),
-            size: PageSize::Large,
-        };
-        let whole = TranslationCompletion::Granted(Translation {
-            frame,
-            writable: true,
-        });
-        assert_eq!(atc.completion(page(3), whole), PendingPageAction::Replay);
-        assert!(matches!(read(&mut atc, 500), AccessDecision::Go(t, _) if t.frame == frame));
-        assert!(
-            atc.access(PASID, VirtAddr(1 << 21), PageAccess::Read)
-                == AccessDecision::Ask(page(512))
-        );
+        let large = translation(1 << 30, PageSize::Large, true);
+        assert_eq!(atc.completion(page(3), Granted(large)), Replay);
+        assert!(matches!(read(&mut atc, 500), Go(t, _) if t.frame == large.frame));
+        assert_eq!(read(&mut atc, 512), Ask(page(512)));
         // An invalidation of any part removes the whole page, and applies to
         // outstanding requests within it.
-        assert!(
-            !atc.invalidate(InvalidationScope::page(page(100)), 1),
-            "an access is under way"
-        );
-        assert_eq!(read(&mut atc, 500), AccessDecision::Ask(page(500)));
-        assert_eq!(atc.completion(page(4), whole), PendingPageAction::Replay);
-        assert!(matches!(read(&mut atc, 500), AccessDecision::Go(..)));
+        let complete = atc.invalidate(InvalidationScope::page(page(100)), 1);
+        assert!(!complete, "an access is under way");
+        assert_eq!(read(&mut atc, 500), Ask(page(500)));
+        assert_eq!(atc.completion(page(4), Granted(large)), Replay);
+        begun(&mut atc, 500);
         atc.retired(page(4));
-        assert_eq!(
-            read(&mut atc, 500),
-            AccessDecision::Wait(page(500)),
-            "it may be older"
-        );
+        assert_eq!(read(&mut atc, 500), Wait(page(500)), "it may be older");
     }
 
     #[test]
     fn requests_are_bounded() {
         let mut atc = atc(2);
-        assert_eq!(read(&mut atc, 1), AccessDecision::Ask(page(1)));
-        assert_eq!(read(&mut atc, 2), AccessDecision::Ask(page(2)));
-        assert_eq!(read(&mut atc, 3), AccessDecision::Full);
-        assert_eq!(read(&mut atc, 2), AccessDecision::Wait(page(2)));
-        atc.completion(page(1), granted(1, true));
-        assert_eq!(read(&mut atc, 3), AccessDecision::Ask(page(3)));
+        assert_eq!(read(&mut atc, 1), Ask(page(1)));
+        assert_eq!(read(&mut atc, 2), Ask(page(2)));
+        assert_eq!(read(&mut atc, 3), Full);
+        assert_eq!(read(&mut atc, 2), Wait(page(2)));
+        grant(&mut atc, 1, 1, true);
+        assert_eq!(read(&mut atc, 3), Ask(page(3)));
     }
 
     #[test]
     fn a_write_needs_permission_and_pages_for_it() {
         let mut atc = atc(2);
         read(&mut atc, 1);
-        atc.completion(page(1), granted(1, false));
-        assert!(matches!(read(&mut atc, 1), AccessDecision::Go(..)));
+        grant(&mut atc, 1, 1, false);
+        begun(&mut atc, 1);
         let write = atc.access(PASID, VirtAddr(SMALL), PageAccess::Write);
-        assert_eq!(write, AccessDecision::Ask(page(1)));
-        assert_eq!(
-            atc.completion(page(1), granted(1, false)),
-            PendingPageAction::PageRequest
-        );
-        assert_eq!(
-            atc.page_response(page(1), PageResponse::InvalidRequest),
-            PendingPageAction::Fail
-        );
+        assert_eq!(write, Ask(page(1)));
+        assert_eq!(grant(&mut atc, 1, 1, false), PageRequest);
+        let refused = atc.page_response(page(1), PageResponse::InvalidRequest);
+        assert_eq!(refused, Fail);
     }
 
     #[test]
     fn an_invalidation_ends_with_the_last_access_that_began_before_it() {
         let mut atc = atc(2);
         read(&mut atc, 1);
-        atc.completion(page(1), granted(1, true));
-        let AccessDecision::Go(_, first) = read(&mut atc, 1) else {
-            panic!()
-        };
-        let AccessDecision::Go(_, second) = read(&mut atc, 1) else {
-            panic!()
-        };
+        grant(&mut atc, 1, 1, true);
+        let (first, second) = (begun(&mut atc, 1), begun(&mut atc, 1));
         assert!(!atc.invalidate(InvalidationScope::page(page(1)), 17));
-        assert_eq!(
-            read(&mut atc, 1),
-            AccessDecision::Ask(page(1)),
-            "the translation is gone at once"
-        );
-        assert!(
-            !atc.invalidate(InvalidationScope::All, 18),
-            "that is under way"
-        );
+        let after = read(&mut atc, 1);
+        assert_eq!(after, Ask(page(1)), "the translation is gone at once");
+        let complete = atc.invalidate(InvalidationScope::All, 18);
+        assert!(!complete, "that is under way");
         assert!(atc.done(first).is_empty());
-        atc.completion(page(1), granted(5, true));
+        grant(&mut atc, 1, 5, true);
         assert_eq!(atc.retired(page(1)), []);
         assert_eq!(atc.done(second), [17, 18]);
         assert!(atc.invalidate(InvalidationScope::All, 19));
@@ -566,21 +539,13 @@ mod tests {
         let mut atc = atc(2);
         read(&mut atc, 1);
         assert!(!atc.invalidate(InvalidationScope::page(page(1)), 17));
-        assert_eq!(
-            atc.completion(page(1), granted(1, true)),
-            PendingPageAction::Replay
-        );
-        let AccessDecision::Go(_, epoch) = read(&mut atc, 1) else {
-            panic!()
-        };
+        assert_eq!(grant(&mut atc, 1, 1, true), Replay);
+        let epoch = begun(&mut atc, 1);
         assert_eq!(atc.retired(page(1)), [], "an access is under way");
-        assert_eq!(read(&mut atc, 1), AccessDecision::Ask(page(1)));
+        assert_eq!(read(&mut atc, 1), Ask(page(1)));
         assert_eq!(atc.done(epoch), [17]);
         assert!(!atc.invalidate(InvalidationScope::All, 18));
-        assert_eq!(
-            atc.completion(page(1), TranslationCompletion::NotPresent),
-            PendingPageAction::PageRequest
-        );
+        assert_eq!(atc.completion(page(1), NotPresent), PageRequest);
         assert_eq!(atc.retired(page(1)), [DeferredReply::Invalidated(18)]);
     }
 
@@ -588,42 +553,29 @@ mod tests {
     fn a_block_waits_for_the_completion_and_those_who_wait_for_it_begin() {
         let mut atc = atc(2);
         read(&mut atc, 1);
-        let scope = InvalidationScope::page(page(1));
-        assert!(!atc.block(scope, 5));
-        assert_eq!(read(&mut atc, 1), AccessDecision::Wait(page(1)));
-        assert_eq!(
-            atc.completion(page(1), granted(1, true)),
-            PendingPageAction::Replay
-        );
-        assert!(matches!(read(&mut atc, 1), AccessDecision::Go(..)));
+        assert!(!atc.block(InvalidationScope::page(page(1)), 5));
+        assert_eq!(read(&mut atc, 1), Wait(page(1)));
+        assert_eq!(grant(&mut atc, 1, 1, true), Replay);
+        begun(&mut atc, 1);
         assert_eq!(atc.retired(page(1)), [DeferredReply::Blocked(5)]);
-        assert_eq!(read(&mut atc, 1), AccessDecision::Wait(page(1)));
+        assert_eq!(read(&mut atc, 1), Wait(page(1)));
     }
 
     #[test]
     fn a_blocked_page_waits_for_the_driver() {
         let mut atc = atc(4);
         read(&mut atc, 1);
-        atc.completion(page(1), granted(1, true));
+        grant(&mut atc, 1, 1, true);
         let scope = InvalidationScope::page(page(1));
         assert!(atc.block(scope, 4));
-        assert_eq!(read(&mut atc, 1), AccessDecision::Wait(page(1)));
-        assert_eq!(
-            read(&mut atc, 2),
-            AccessDecision::Ask(page(2)),
-            "another page goes on"
-        );
-        assert!(
-            !atc.invalidate(scope, 1),
-            "page 2 may be part of the same one"
-        );
-        atc.completion(page(2), granted(7, true));
+        assert_eq!(read(&mut atc, 1), Wait(page(1)));
+        assert_eq!(read(&mut atc, 2), Ask(page(2)), "another page goes on");
+        let complete = atc.invalidate(scope, 1);
+        assert!(!complete, "page 2 may be part of the same one");
+        grant(&mut atc, 2, 7, true);
         assert_eq!(atc.retired(page(2)), [DeferredReply::Invalidated(1)]);
         assert_eq!(atc.resume(scope), [(page(1), PendingPageAction::Ask)]);
-        assert_eq!(
-            atc.completion(page(1), granted(2, true)),
-            PendingPageAction::Replay
-        );
-        assert!(matches!(read(&mut atc, 1), AccessDecision::Go(..)));
+        assert_eq!(grant(&mut atc, 1, 2, true), Replay);
+        begun(&mut atc, 1);
     }
 }

@@ -8,6 +8,10 @@
 //! that: a device completes an invalidation when outstanding Translation Requests are retired
 //! (section 10.3, *recollection, unverified*).
 
+use serde::{Deserialize, Serialize};
+
+use super::table::{self, row, when};
+
 /// State of the device's translation of a page.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
@@ -112,33 +116,9 @@ pub enum Action {
     AckResume,
 }
 
-/// A row of the transition table.
-pub struct Row {
-    /// Name of the row.
-    pub name: &'static str,
-    /// Phases that the row applies to.
-    pub phases: &'static [DevicePagePhase],
-    /// Events that the row applies to.
-    pub on: &'static [Event],
-    /// Condition that the state must meet too.
-    pub when: When,
-    /// Next phase; `None` if it is unchanged.
-    pub next: Option<DevicePagePhase>,
-    /// Actions, in order.
-    pub actions: &'static [Action],
-}
-
-/// A condition of a row.
-pub struct When {
-    /// The condition in words; empty if it is always true.
-    pub text: &'static str,
-    /// Evaluates the condition for a state.
-    pub holds: fn(DevicePageState) -> bool,
-}
-
-const fn when(text: &'static str, holds: fn(DevicePageState) -> bool) -> When {
-    When { text, holds }
-}
+/// A row of the table.
+pub type Row = table::Row<DevicePageState, DevicePagePhase, Event, Action>;
+type When = table::When<DevicePageState>;
 
 const ALWAYS: When = when("", |_| true);
 const OPEN: When = when("not blocked", |state| !state.blocked);
@@ -155,28 +135,9 @@ const LAST_USER_UNWANTED: When = when("last user, no waiters or blocked", |state
 const WAITING: When = when("waiters", |state| state.waiting);
 const NONE_WAITING: When = when("no waiters", |state| !state.waiting);
 
-const fn row(
-    name: &'static str,
-    phases: &'static [DevicePagePhase],
-    on: &'static [Event],
-    when: When,
-    next: Option<DevicePagePhase>,
-    actions: &'static [Action],
-) -> Row {
-    Row {
-        name,
-        phases,
-        on,
-        when,
-        next,
-        actions,
-    }
-}
-
 use Action as A;
 use DevicePagePhase as P;
 use Event as E;
-use serde::{Deserialize, Serialize};
 
 /// Every row, in the order of `docs/explain/cohet-os.md`.
 #[rustfmt::skip]
@@ -210,9 +171,7 @@ pub static ROWS: &[Row] = &[
 /// The row for an event, and the state after it; `None` if no row applies. `Replay` counts no
 /// users: the owner steps each replayed access with [`Event::Access`], which is a hit.
 pub fn step(state: DevicePageState, event: Event) -> Option<(&'static Row, DevicePageState)> {
-    let applies = |row: &&Row| {
-        row.on.contains(&event) && row.phases.contains(&state.phase) && (row.when.holds)(state)
-    };
+    let applies = |row: &&Row| row.applies(state.phase, state, event);
     let row = ROWS.iter().find(applies)?;
     let mut next = state;
     next.phase = row.next.unwrap_or(state.phase);
@@ -237,16 +196,9 @@ pub fn step(state: DevicePageState, event: Event) -> Option<(&'static Row, Devic
 mod tests {
     use super::*;
 
-    const ALL_PHASES: &[DevicePagePhase] = &[
-        DevicePagePhase::Empty,
-        DevicePagePhase::Asked,
-        DevicePagePhase::Paging,
-        DevicePagePhase::Cached,
-        DevicePagePhase::Draining,
-    ];
-
     fn states() -> impl Iterator<Item = DevicePageState> {
-        ALL_PHASES.iter().flat_map(|&phase| {
+        let phases = [P::Empty, P::Asked, P::Paging, P::Cached, P::Draining];
+        phases.into_iter().flat_map(|phase| {
             (0..12u8).map(move |bits| DevicePageState {
                 phase,
                 users: bits / 4,
@@ -261,11 +213,8 @@ mod tests {
         let mut used = vec![false; ROWS.len()];
         for state in states() {
             for event in Event::ALL {
-                let mut rows = ROWS.iter().enumerate().filter(|(_, row)| {
-                    row.on.contains(&event)
-                        && row.phases.contains(&state.phase)
-                        && (row.when.holds)(state)
-                });
+                let applies = |(_, row): &(usize, &Row)| row.applies(state.phase, state, event);
+                let mut rows = ROWS.iter().enumerate().filter(applies);
                 if let Some((number, first)) = rows.next() {
                     used[number] = true;
                     let second = rows.next().map(|(_, row)| row.name);
@@ -280,37 +229,23 @@ mod tests {
     fn every_invalidation_is_acknowledged_at_once_or_when_the_last_user_is_done() {
         for state in states() {
             let Some((row, next)) = step(state, Event::Invalidate) else {
-                let waits = [DevicePagePhase::Draining, DevicePagePhase::Asked];
-                assert!(waits.contains(&state.phase), "{state:?}");
+                assert!([P::Draining, P::Asked].contains(&state.phase), "{state:?}");
                 continue;
             };
             let at_once = row.actions.contains(&Action::Acknowledge);
-            assert_eq!(
-                at_once,
-                next.phase != DevicePagePhase::Draining,
-                "{}",
-                row.name
-            );
-            assert_ne!(next.phase, DevicePagePhase::Cached);
+            assert_eq!(at_once, next.phase != P::Draining, "{}", row.name);
+            assert_ne!(next.phase, P::Cached);
         }
     }
 
     #[test]
     fn nothing_begins_while_the_page_is_blocked() {
         for state in states().filter(|state| state.blocked) {
-            for event in Event::ALL
-                .into_iter()
-                .filter(|event| *event != Event::Resume)
-            {
-                let Some((row, _)) = step(state, event) else {
-                    continue;
-                };
-                let begins = [Action::Use, Action::Request, Action::Replay];
-                assert!(
-                    !row.actions.iter().any(|action| begins.contains(action)),
-                    "{}",
-                    row.name
-                );
+            let others = Event::ALL.into_iter().filter(|one| *one != E::Resume);
+            for (row, _) in others.filter_map(|event| step(state, event)) {
+                let begins = [A::Use, A::Request, A::Replay];
+                let begun = row.actions.iter().any(|action| begins.contains(action));
+                assert!(!begun, "{}", row.name);
             }
         }
     }

@@ -420,25 +420,18 @@ fn explore(system: ModelConfig) -> Result<usize, String> {
 }
 
 #[test]
-fn one_device_never_uses_what_was_invalidated_and_loses_nothing() {
-    let states = explore(ModelConfig {
+fn devices_never_use_what_was_invalidated_and_lose_nothing() {
+    let one = ModelConfig {
         evictions: 2,
         ..ModelConfig::of(1, 4)
-    });
-    let states = states.unwrap();
-    assert!(
-        states > 1_000,
-        "{states} states are too few to mean anything"
-    );
-}
-
-#[test]
-fn two_devices_never_use_what_was_invalidated_and_lose_nothing() {
-    let states = explore(ModelConfig::of(2, 2)).unwrap();
-    assert!(
-        states > 1_000,
-        "{states} states are too few to mean anything"
-    );
+    };
+    for system in [one, ModelConfig::of(2, 2)] {
+        let (devices, states) = (system.devices, explore(system).unwrap());
+        assert!(
+            states > 1_000,
+            "{devices} devices: {states} states are too few"
+        );
+    }
 }
 
 /// Explores rules with one mistake, and returns the violation.
@@ -470,29 +463,18 @@ fn a_page_must_stay_until_whoever_was_told_of_it_has_looked_it_up() {
 
 #[test]
 fn a_completion_that_an_invalidation_overtook_must_serve_those_who_wait() {
+    use device::{Action, DevicePagePhase as P, DevicePageState, Event as E};
     let error = caught(ModelConfig {
         moves: false,
         most_requests: 50,
-        step: |state, event| match (state.phase, event) {
-            // The invalidation is acknowledged at once, so the completion would have to be dropped.
-            (device::DevicePagePhase::Asked, device::Event::Invalidate) => {
-                let next = device::DevicePageState {
-                    phase: device::DevicePagePhase::Draining,
-                    ..state
-                };
-                Some((vec![device::Action::Acknowledge], next))
-            }
-            (
-                device::DevicePagePhase::Draining,
-                device::Event::Granted | device::Event::NotPresent,
-            ) => {
-                let next = device::DevicePageState {
-                    phase: device::DevicePagePhase::Asked,
-                    ..state
-                };
-                Some((vec![device::Action::Request], next))
-            }
-            _ => as_written(state, event),
+        step: |state, event| {
+            let (phase, action) = match (state.phase, event) {
+                // Acknowledged at once, so the completion would have to be dropped.
+                (P::Asked, E::Invalidate) => (P::Draining, Action::Acknowledge),
+                (P::Draining, E::Granted | E::NotPresent) => (P::Asked, Action::Request),
+                _ => return as_written(state, event),
+            };
+            Some((vec![action], DevicePageState { phase, ..state }))
         },
         ..ModelConfig::of(1, 1)
     });
@@ -501,25 +483,16 @@ fn a_completion_that_an_invalidation_overtook_must_serve_those_who_wait() {
 
 #[test]
 fn a_block_must_wait_for_a_completion_under_way() {
-    use device::{Action, DevicePagePhase, DevicePageState, Event};
+    use device::{Action, DevicePagePhase as P, DevicePageState, Event as E};
     let error = caught(ModelConfig {
-        step: |state, event| match (state.phase, event) {
-            (DevicePagePhase::Asked, Event::Block) => {
-                let next = DevicePageState {
-                    blocked: true,
-                    ..state
-                };
-                Some((vec![Action::AckBlock], next))
-            }
-            (DevicePagePhase::Asked, Event::Invalidate) => Some((vec![Action::Acknowledge], state)),
-            (DevicePagePhase::Asked, Event::Resume) => {
-                let next = DevicePageState {
-                    blocked: false,
-                    ..state
-                };
-                Some((vec![Action::AckResume], next))
-            }
-            _ => as_written(state, event),
+        step: |state, event| {
+            let (blocked, action) = match (state.phase, event) {
+                (P::Asked, E::Block) => (true, Action::AckBlock),
+                (P::Asked, E::Invalidate) => (state.blocked, Action::Acknowledge),
+                (P::Asked, E::Resume) => (false, Action::AckResume),
+                _ => return as_written(state, event),
+            };
+            Some((vec![action], DevicePageState { blocked, ..state }))
         },
         ..ModelConfig::of(1, 2)
     });

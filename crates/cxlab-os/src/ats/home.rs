@@ -4,6 +4,10 @@
 //! wait. A page request during a move is held until the page is present again. Translation requests
 //! are served from the page table at any time, so they never wait for a move.
 
+use serde::{Deserialize, Serialize};
+
+use super::table::{self, row, when};
+
 /// Progress of a fault or a move of the page.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
@@ -87,21 +91,9 @@ pub enum Action {
     Resume,
 }
 
-/// A row of the transition table.
-pub struct Row {
-    /// Name of the row.
-    pub name: &'static str,
-    /// Phases that the row applies to.
-    pub phases: &'static [HomePagePhase],
-    /// Event that the row applies to; the number of devices in `PageMove` is ignored here.
-    pub on: Event,
-    /// Condition that the state must meet too.
-    pub when: When,
-    /// Next phase; `None` if it is unchanged.
-    pub next: Option<HomePagePhase>,
-    /// Actions, in order.
-    pub actions: &'static [Action],
-}
+/// A row of the table; the number of devices in its [`Event::Move`] has no meaning.
+pub type Row = table::Row<HomePageState, HomePagePhase, Event, Action>;
+type When = table::When<HomePageState>;
 
 const ALL_PHASES: &[HomePagePhase] = &[
     HomePagePhase::Stable,
@@ -112,65 +104,34 @@ const ALL_PHASES: &[HomePagePhase] = &[
     HomePagePhase::Resuming,
 ];
 
-/// A condition of a row.
-pub struct When {
-    /// The condition in words; empty if it is always true.
-    pub text: &'static str,
-    /// Evaluates the condition.
-    pub holds: fn(HomePageState) -> bool,
-}
-
-const fn when(text: &'static str, holds: fn(HomePageState) -> bool) -> When {
-    When { text, holds }
-}
-
 const ALWAYS: When = when("", |_| true);
 const ALONE: When = when("no devices", |state| state.devices == 0);
 const SHARED: When = when("devices", |state| state.devices > 0);
 const LAST: When = when("last answer", |state| state.missing == 1);
 const MORE: When = when("more answers missing", |state| state.missing > 1);
 
-const fn row(
-    name: &'static str,
-    phases: &'static [HomePagePhase],
-    on: Event,
-    when: When,
-    next: Option<HomePagePhase>,
-    actions: &'static [Action],
-) -> Row {
-    Row {
-        name,
-        phases,
-        on,
-        when,
-        next,
-        actions,
-    }
-}
-
 use Action as A;
 use Event as E;
 use HomePagePhase as P;
-use serde::{Deserialize, Serialize};
 
 /// Every row, in the order of `docs/explain/cohet-os.md`.
 #[rustfmt::skip]
 pub static ROWS: &[Row] = &[
-    row("translate", ALL_PHASES, E::TranslationRequest, ALWAYS, None, &[A::Walk]),
-    row("fault", &[P::Stable], E::PageRequest, ALWAYS, Some(P::Faulting), &[A::Hold, A::Fault]),
-    row("hold", &[P::Faulting, P::Blocking, P::Invalidating, P::Copying], E::PageRequest, ALWAYS, None, &[A::Hold]),
-    row("answer", &[P::Resuming], E::PageRequest, ALWAYS, None, &[A::Answer]),
-    row("faulted", &[P::Faulting], E::Faulted, ALWAYS, Some(P::Stable), &[A::AnswerHeld]),
-    row("move_alone", &[P::Stable], E::Move(0), ALONE, Some(P::Copying), &[A::Suspend, A::FlushIommu, A::Copy]),
-    row("move", &[P::Stable], E::Move(0), SHARED, Some(P::Blocking), &[A::Block]),
-    row("blocked_one", &[P::Blocking], E::Blocked, MORE, None, &[]),
-    row("blocked", &[P::Blocking], E::Blocked, LAST, Some(P::Invalidating), &[A::Suspend, A::FlushIommu, A::Invalidate]),
-    row("invalidated_one", &[P::Invalidating], E::Invalidated, MORE, None, &[]),
-    row("invalidated", &[P::Invalidating], E::Invalidated, LAST, Some(P::Copying), &[A::Copy]),
-    row("copied_alone", &[P::Copying], E::Copied, ALONE, Some(P::Stable), &[A::Install, A::AnswerHeld]),
-    row("copied", &[P::Copying], E::Copied, SHARED, Some(P::Resuming), &[A::Install, A::AnswerHeld, A::Resume]),
-    row("resumed_one", &[P::Resuming], E::Resumed, MORE, None, &[]),
-    row("resumed", &[P::Resuming], E::Resumed, LAST, Some(P::Stable), &[]),
+    row("translate", ALL_PHASES, &[E::TranslationRequest], ALWAYS, None, &[A::Walk]),
+    row("fault", &[P::Stable], &[E::PageRequest], ALWAYS, Some(P::Faulting), &[A::Hold, A::Fault]),
+    row("hold", &[P::Faulting, P::Blocking, P::Invalidating, P::Copying], &[E::PageRequest], ALWAYS, None, &[A::Hold]),
+    row("answer", &[P::Resuming], &[E::PageRequest], ALWAYS, None, &[A::Answer]),
+    row("faulted", &[P::Faulting], &[E::Faulted], ALWAYS, Some(P::Stable), &[A::AnswerHeld]),
+    row("move_alone", &[P::Stable], &[E::Move(0)], ALONE, Some(P::Copying), &[A::Suspend, A::FlushIommu, A::Copy]),
+    row("move", &[P::Stable], &[E::Move(0)], SHARED, Some(P::Blocking), &[A::Block]),
+    row("blocked_one", &[P::Blocking], &[E::Blocked], MORE, None, &[]),
+    row("blocked", &[P::Blocking], &[E::Blocked], LAST, Some(P::Invalidating), &[A::Suspend, A::FlushIommu, A::Invalidate]),
+    row("invalidated_one", &[P::Invalidating], &[E::Invalidated], MORE, None, &[]),
+    row("invalidated", &[P::Invalidating], &[E::Invalidated], LAST, Some(P::Copying), &[A::Copy]),
+    row("copied_alone", &[P::Copying], &[E::Copied], ALONE, Some(P::Stable), &[A::Install, A::AnswerHeld]),
+    row("copied", &[P::Copying], &[E::Copied], SHARED, Some(P::Resuming), &[A::Install, A::AnswerHeld, A::Resume]),
+    row("resumed_one", &[P::Resuming], &[E::Resumed], MORE, None, &[]),
+    row("resumed", &[P::Resuming], &[E::Resumed], LAST, Some(P::Stable), &[]),
 ];
 
 /// The row for an event, and the state after it; `None` if no row applies.
@@ -181,9 +142,7 @@ pub fn step(state: HomePageState, event: Event) -> Option<(&'static Row, HomePag
         kind = Event::Move(0);
         now.devices = devices;
     }
-    let applies =
-        |row: &&Row| row.on == kind && row.phases.contains(&now.phase) && (row.when.holds)(now);
-    let row = ROWS.iter().find(applies)?;
+    let row = ROWS.iter().find(|row| row.applies(now.phase, now, kind))?;
     now.phase = row.next.unwrap_or(now.phase);
     if matches!(event, Event::Blocked | Event::Invalidated | Event::Resumed) {
         now.missing -= 1;
@@ -209,13 +168,8 @@ mod tests {
             let mut state = HomePageState::default();
             let mut actions: Vec<Action> = Vec::new();
             let mut events = vec![Event::Move(devices)];
-            for answer in [
-                Event::Blocked,
-                Event::Invalidated,
-                Event::Copied,
-                Event::Resumed,
-            ] {
-                let times = if answer == Event::Copied { 1 } else { devices };
+            for answer in [E::Blocked, E::Invalidated, E::Copied, E::Resumed] {
+                let times = if answer == E::Copied { 1 } else { devices };
                 events.extend(std::iter::repeat_n(answer, times.into()));
             }
             for event in events {
@@ -251,11 +205,7 @@ mod tests {
                             devices,
                             missing,
                         };
-                        let same = |other: &&Row| {
-                            other.on == row.on
-                                && other.phases.contains(&phase)
-                                && (other.when.holds)(state)
-                        };
+                        let same = |other: &&Row| other.applies(phase, state, row.on[0]);
                         assert!(ROWS.iter().filter(same).count() <= 1, "{}", row.name);
                     }
                 }

@@ -15,10 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::TranslationCompletion;
 use crate::address::{Page, PageAccess, Pasid, VirtAddr};
 use crate::page_table::{LEVELS, PageTable, WalkResult};
-use crate::tlb::WalkCacheStats;
-use crate::tlb::{
-    InvalidationScope, Tlb, TlbParams, TlbStats, Translation, WalkCache, WalkCacheParams,
-};
+use crate::tlb::{InvalidationScope, Tlb, TlbParams, TlbStats, Translation};
+use crate::tlb::{WalkCache, WalkCacheParams, WalkCacheStats};
 
 /// Parameters of an IOMMU.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -195,20 +193,14 @@ mod tests {
         };
         iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
         table.suspend(at);
-        iommu.invalidate(InvalidationScope::page(Page::around(
-            Pasid(1),
-            at,
-            PageSize::Small,
-        )));
+        let page = Page::around(Pasid(1), at, PageSize::Small);
+        iommu.invalidate(InvalidationScope::page(page));
         let moving = iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
         assert_eq!(moving.completion, TranslationCompletion::NotPresent);
         table.resume(at, Hpa(99 * SMALL));
         let moved = iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
-        assert_eq!(
-            base(moved),
-            Some(Hpa(99 * SMALL)),
-            "what was not present was not cached"
-        );
+        let new = Some(Hpa(99 * SMALL));
+        assert_eq!(base(moved), new, "what was not present was not cached");
     }
 
     #[test]
@@ -216,7 +208,8 @@ mod tests {
         let (mut iommu, mut table) = (iommu(), table());
         let at = VirtAddr(SMALL);
         iommu.translate(Pasid(1), at, PageAccess::Read, Some(&table));
-        table.protect(at, true);
+        let page = table.unmap(at).unwrap().mapping;
+        table.map(at, page.frame, true, &[]).unwrap();
         let write = iommu.translate(Pasid(1), at, PageAccess::Write, Some(&table));
         assert!(matches!(write.completion, TranslationCompletion::Granted(t) if t.writable));
         assert_eq!(write.reads().len(), 1);

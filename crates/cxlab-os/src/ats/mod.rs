@@ -29,6 +29,7 @@ pub mod atc;
 pub mod device;
 pub mod home;
 pub mod iommu;
+pub mod table;
 
 #[cfg(test)]
 mod explore;

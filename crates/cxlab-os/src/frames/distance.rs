@@ -95,28 +95,6 @@ impl NumaDistances {
         Ok(NumaDistances { rows })
     }
 
-    /// Distances from idle latencies, in any single unit, as firmware computes them (ACPI 6.5,
-    /// section 5.2.17: relative to local memory). A distance is ten times the latency over the
-    /// node's own latency, rounded, at least 11 and at most 254. A latency of 0 to a node's own
-    /// memory counts as 1.
-    ///
-    /// # Errors
-    /// The matrix is not square.
-    pub fn from_latencies(latencies: &[Vec<u64>]) -> Result<NumaDistances, DistanceError> {
-        let row = |(from, row): (usize, &Vec<u64>)| {
-            let own = row.get(from).copied().unwrap_or(1).max(1);
-            let scaled = |(to, latency): (usize, &u64)| {
-                if from == to {
-                    return LOCAL_DISTANCE;
-                }
-                let distance = (u128::from(*latency) * 10 + u128::from(own) / 2) / u128::from(own);
-                distance.clamp(11, 254) as u8
-            };
-            row.iter().enumerate().map(scaled).collect()
-        };
-        NumaDistances::new(latencies.iter().enumerate().map(row).collect())
-    }
-
     /// Number of nodes.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -157,17 +135,6 @@ impl NumaDistances {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn latencies_become_the_distances_that_firmware_gives() {
-        // Cohet, figure 12: node 7 is local, node 3 the farthest; latencies in ns.
-        let matrix = [vec![688, 776], vec![776, 688]];
-        let distances = NumaDistances::from_latencies(&matrix).unwrap();
-        assert_eq!(distances.get(NodeId(0), NodeId(1)), 11);
-        let far = NumaDistances::from_latencies(&[vec![100, 250], vec![10_000, 100]]).unwrap();
-        assert_eq!(far.get(NodeId(0), NodeId(1)), 25);
-        assert_eq!(far.get(NodeId(1), NodeId(0)), 254);
-    }
 
     #[test]
     fn nearer_nodes_come_first_and_those_without_processors_before_equals() {

@@ -72,11 +72,6 @@ impl NodeSet {
         self.0.checked_shr(u32::from(node.0)).unwrap_or(0) & 1 == 1
     }
 
-    /// Whether `other` contains every node of this set.
-    pub const fn is_subset(self, other: NodeSet) -> bool {
-        self.0 & !other.0 == 0
-    }
-
     /// Whether the set contains no node at all.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -207,12 +202,10 @@ save_state!(NumaNode {
 /// All frames of a system.
 pub struct FrameAllocator {
     nodes: Vec<NumaNode>,
-    distances: NumaDistances,
 }
 
 save_state!(FrameAllocator {
     states: nodes;
-    built: distances;
 });
 
 impl FrameAllocator {
@@ -236,7 +229,7 @@ impl FrameAllocator {
             zonelist: distances.zonelist(NodeId(number as u16), &has_cpus),
         };
         let nodes = specs.iter().enumerate().map(node).collect();
-        Ok(FrameAllocator { nodes, distances })
+        Ok(FrameAllocator { nodes })
     }
 
     /// The set of all nodes.
@@ -247,11 +240,6 @@ impl FrameAllocator {
     /// Specification of a node.
     pub fn spec(&self, node: NodeId) -> Option<&NodeSpec> {
         self.nodes.get(node.index()).map(|node| &node.spec)
-    }
-
-    /// Distances between the nodes.
-    pub fn distances(&self) -> &NumaDistances {
-        &self.distances
     }
 
     /// Fallback order of a node: itself first, then other nodes by distance.
@@ -376,4 +364,4 @@ fn check(specs: &[NodeSpec], distances: &NumaDistances) -> Result<(), FramesErro
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,26 +4,37 @@ use super::*;
 
 const BLOCK: u64 = PageSize::Large.bytes();
 
-fn spec(kind: NodeKind, number: u64, blocks: u64, min: u64) -> NodeSpec {
+fn spec(kind: NodeKind, number: usize, blocks: u64, min: u64) -> NodeSpec {
+    let watermarks = WatermarkParams {
+        min: Some(Bytes(min)),
+        scale: 0,
+    };
     NodeSpec {
         kind,
-        base: Hpa(number << 30),
+        base: Hpa((number as u64) << 30),
         capacity: Bytes(blocks * BLOCK),
-        watermarks: WatermarkParams {
-            min: Some(Bytes(min)),
-            scale: 0,
-        },
+        watermarks,
     }
 }
 
-fn three(min: u64) -> FrameAllocator {
-    let specs = [
-        spec(NodeKind::Cpu, 0, 2, min),
-        spec(NodeKind::Xpu, 1, 2, min),
-        spec(NodeKind::Memory, 2, 2, min),
-    ];
-    let rows = vec![vec![10, 30, 20], vec![30, 10, 40], vec![20, 40, 10]];
+/// Nodes of these kinds, one in each GiB, each with so many blocks of 2 MiB and this minimum.
+pub(crate) fn nodes<const N: usize>(
+    kinds: [NodeKind; N],
+    blocks: u64,
+    min: u64,
+    distances: [[u8; N]; N],
+) -> FrameAllocator {
+    let kinds = kinds.into_iter().enumerate();
+    let specs: Vec<NodeSpec> = kinds
+        .map(|(at, kind)| spec(kind, at, blocks, min))
+        .collect();
+    let rows = distances.map(Vec::from).into();
     FrameAllocator::new(&specs, NumaDistances::new(rows).unwrap()).unwrap()
+}
+
+fn three(min: u64) -> FrameAllocator {
+    let kinds = [NodeKind::Cpu, NodeKind::Xpu, NodeKind::Memory];
+    nodes(kinds, 2, min, [[10, 30, 20], [30, 10, 40], [20, 40, 10]])
 }
 
 fn near(node: u16) -> NodePreference {
@@ -57,10 +68,8 @@ fn every_node_falls_to_its_low_watermark_before_any_falls_to_its_minimum() {
             _ => order.push((placed.node.0, 1)),
         }
     }
-    assert_eq!(
-        order,
-        [(0, 899), (2, 899), (1, 899), (0, 25), (2, 25), (1, 25)]
-    );
+    let expected = [(0, 899), (2, 899), (1, 899), (0, 25), (2, 25), (1, 25)];
+    assert_eq!(order, expected);
 }
 
 #[test]
@@ -132,14 +141,10 @@ fn nodes_that_cannot_be_are_refused() {
         ..a
     };
     assert_eq!(error(&[odd], 1), Some(FramesError::Range(NodeId(0))));
-    assert_eq!(
-        error(&[a, a], 2),
-        Some(FramesError::Overlap(NodeId(0), NodeId(1)))
-    );
-    let count = FramesError::Count {
-        nodes: 1,
-        distances: 2,
-    };
+    let overlap = FramesError::Overlap(NodeId(0), NodeId(1));
+    assert_eq!(error(&[a, a], 2), Some(overlap));
+    let (nodes, distances) = (1, 2);
+    let count = FramesError::Count { nodes, distances };
     assert_eq!(error(&[a], 2), Some(count));
 }
 

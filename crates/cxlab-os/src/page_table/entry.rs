@@ -96,10 +96,6 @@ impl PageTableEntry {
         Hpa(self.0 & ADDRESS)
     }
 
-    pub(super) const fn with_writable(self, on: bool) -> PageTableEntry {
-        self.with(WRITABLE, on)
-    }
-
     pub(super) const fn with_accessed(self, on: bool) -> PageTableEntry {
         self.with(ACCESSED, on)
     }

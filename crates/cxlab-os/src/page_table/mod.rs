@@ -439,12 +439,6 @@ impl PageTable {
             .is_some()
     }
 
-    /// Sets or clears the write permission. Returns the address of the entry if it had to be
-    /// written; cached translations must be invalidated when the permission is cleared.
-    pub fn protect(&mut self, address: VirtAddr, writable: bool) -> Option<Hpa> {
-        self.change(address, |entry| entry.with_writable(writable))
-    }
-
     /// Begins to move a page: its entry is no longer present. Returns the address of the entry.
     pub fn suspend(&mut self, address: VirtAddr) -> Option<Hpa> {
         self.change(address, |entry| entry.with_moving(true))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{PageSize, USER_END, VirtAddr};
 use crate::frames::NodePreference;
-use crate::policy::placement::{FirstTouch, Placement, PlacementState};
+use crate::policy::placement::{FirstTouch, Placement};
 
 /// End of the mappings, which grow downwards from here, as from Linux's `mmap_base` without
 /// randomisation. The addresses above are for the stack (*assumed* 8 MiB).
@@ -35,7 +35,7 @@ impl Default for AreaOptions {
     }
 }
 
-/// A mapping, or a part of one whose protection was changed.
+/// A mapping, or what is left of one that was unmapped in part.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Area {
     pub(super) end: u64,
@@ -95,32 +95,11 @@ impl Areas {
         }
     }
 
-    /// Whether every address from `start` to `end` is in some mapping.
-    pub(super) fn covers(&self, start: u64, end: u64) -> bool {
-        let mut at = start;
-        while at < end {
-            match self.of(VirtAddr(at)) {
-                Some((_, area)) => at = area.end,
-                None => return false,
-            }
-        }
-        true
-    }
-
     /// Removes the mappings of a range, whole or in part.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         self.cut(start);
         self.cut(end);
         self.0.retain(|at, _| !(start..end).contains(at));
-    }
-
-    /// Changes the protection of a range.
-    pub(super) fn protect(&mut self, start: u64, end: u64, writable: bool) {
-        self.cut(start);
-        self.cut(end);
-        for (_, area) in self.0.range_mut(start..end) {
-            area.options.writable = writable;
-        }
     }
 
     /// Bytes of all mappings.
@@ -131,32 +110,26 @@ impl Areas {
 
 /// The policies of a process: its own first, then those of mappings. The index of a removed
 /// mapping's policy is reused.
-pub(super) struct Policies(Vec<Option<Box<dyn Placement>>>);
+pub(super) struct Policies(Vec<Option<Placement>>);
 
 impl SaveState for Policies {
     fn save(&self, out: &mut StateWriter) {
-        let state = |policy: &Option<Box<dyn Placement>>| policy.as_ref().map(|one| one.saved());
-        let states: Vec<Option<PlacementState>> = self.0.iter().map(state).collect();
-        out.value("policies", &states);
+        out.value("policies", &self.0);
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        let states: Vec<Option<PlacementState>> = from.value("policies")?;
-        let policies = states.into_iter();
-        self.0 = policies
-            .map(|state| state.map(PlacementState::policy))
-            .collect();
+        self.0 = from.value("policies")?;
         Ok(())
     }
 }
 
 impl Policies {
-    pub(super) fn new(own: Box<dyn Placement>) -> Policies {
+    pub(super) fn new(own: Placement) -> Policies {
         Policies(vec![Some(own)])
     }
 
     /// Stores a mapping's policy and returns its index.
-    pub(super) fn keep(&mut self, policy: Box<dyn Placement>) -> usize {
+    pub(super) fn keep(&mut self, policy: Placement) -> usize {
         let free = self.0.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {
             self.0.push(None);

@@ -108,7 +108,7 @@ impl AddressSpace {
     pub fn new(
         pasid: Pasid,
         home: NodeId,
-        policy: Box<dyn Placement>,
+        policy: Placement,
         frames: &mut FrameAllocator,
     ) -> Result<AddressSpace, SpaceError> {
         let root = table_frame(frames, home).ok_or(SpaceError::OutOfMemory)?;
@@ -153,7 +153,7 @@ impl AddressSpace {
         &mut self,
         length: u64,
         options: AreaOptions,
-        policy: Option<Box<dyn Placement>>,
+        policy: Option<Placement>,
     ) -> Result<VirtAddr, SpaceError> {
         if length == 0 || !length.is_multiple_of(PageSize::Small.bytes()) {
             return Err(SpaceError::Length(length));
@@ -179,7 +179,7 @@ impl AddressSpace {
         start: VirtAddr,
         length: u64,
         options: AreaOptions,
-        policy: Option<Box<dyn Placement>>,
+        policy: Option<Placement>,
     ) -> Result<VirtAddr, SpaceError> {
         let (from, end) = self.range(start, length)?;
         if !self.areas.is_free(from, end) {
@@ -193,7 +193,7 @@ impl AddressSpace {
         start: u64,
         length: u64,
         options: AreaOptions,
-        policy: Option<Box<dyn Placement>>,
+        policy: Option<Placement>,
     ) -> VirtAddr {
         let policy = policy.map_or(0, |policy| self.policies.keep(policy));
         let area = Area {
@@ -272,27 +272,6 @@ impl AddressSpace {
             }
         }
         pages
-    }
-
-    /// Sets or clears the write permission of a range. Returns the pages whose cached translations
-    /// must be invalidated: the resident pages, if the permission is cleared.
-    ///
-    /// # Errors
-    /// A range that is not of whole pages, not mapped, or has a page that is being moved.
-    pub fn mprotect(
-        &mut self,
-        start: VirtAddr,
-        length: u64,
-        writable: bool,
-    ) -> Result<Vec<Page>, SpaceError> {
-        let (from, end) = self.range(start, length)?;
-        if !self.areas.covers(from, end) {
-            return Err(SpaceError::Unmapped(start));
-        }
-        self.areas.protect(from, end, writable);
-        let mut stale = self.resident_pages(from, end);
-        stale.retain(|page| self.table.protect(page.start, writable).is_some() && !writable);
-        Ok(stale)
     }
 
     /// Walks to an address, for an owner that times the walk.

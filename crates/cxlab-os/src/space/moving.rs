@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AddressSpace, PageSize};
+use super::AddressSpace;
 use crate::address::{Page, VirtAddr};
 use crate::frames::{Frame, FrameAllocator, NodeId};
 
@@ -95,21 +95,8 @@ impl AddressSpace {
         Some(moving)
     }
 
-    /// Cancels a move: the page stays in its old frame. `None` if the page is not being moved.
-    pub fn cancel_move(&mut self, page: Page, frames: &mut FrameAllocator) -> Option<MovingPage> {
-        let moving = self.take_moving(page)?;
-        self.table.resume(page.start, moving.from.base);
-        frames.give(moving.to);
-        Some(moving)
-    }
-
     /// Pages that are being moved.
     pub fn moving(&self) -> &[MovingPage] {
         &self.moving
-    }
-
-    /// Number of resident pages of a size.
-    pub fn resident_count(&self, size: PageSize) -> u64 {
-        self.resident[size as usize]
     }
 }

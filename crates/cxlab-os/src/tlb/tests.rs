@@ -31,13 +31,16 @@ fn page(pasid: u32, number: u64, size: PageSize) -> Page {
 }
 
 fn translation(frame: u64, size: PageSize) -> Translation {
+    let base = Hpa(frame * LARGE);
     Translation {
-        frame: Frame {
-            base: Hpa(frame * LARGE),
-            size,
-        },
+        frame: Frame { base, size },
         writable: true,
     }
+}
+
+/// Inserts the translation of a page to a frame of the same size.
+fn insert(tlb: &mut Tlb, page: Page, frame: u64) -> Option<Page> {
+    tlb.insert(page, translation(frame, page.size))
 }
 
 #[test]
@@ -56,27 +59,17 @@ fn a_key_leads_back_to_its_page() {
 fn both_sizes_are_found_and_translate_their_whole_page() {
     for large_entries in [0, 4] {
         let mut tlb = Tlb::new(&params(8, 2, large_entries), rng()).unwrap();
-        tlb.insert(page(1, 5, PageSize::Small), translation(9, PageSize::Small));
-        tlb.insert(
-            page(1, 7, PageSize::Large),
-            translation(11, PageSize::Large),
-        );
+        insert(&mut tlb, page(1, 5, PageSize::Small), 9);
+        insert(&mut tlb, page(1, 7, PageSize::Large), 11);
         let small = tlb.lookup(Pasid(1), VirtAddr(5 * SMALL + 17)).unwrap();
         assert_eq!(small.apply(VirtAddr(5 * SMALL + 17)), Hpa(9 * LARGE + 17));
         let large = tlb.lookup(Pasid(1), VirtAddr(8 * LARGE - 1)).unwrap();
         assert_eq!(large.apply(VirtAddr(8 * LARGE - 1)), Hpa(12 * LARGE - 1));
-        assert_eq!(
-            tlb.lookup(Pasid(2), VirtAddr(5 * SMALL)),
-            None,
-            "another process"
-        );
-        let TlbStats {
-            small_hits,
-            large_hits,
-            misses,
-            ..
-        } = tlb.stats();
-        assert_eq!((small_hits, large_hits, misses), (1, 1, 1));
+        let other = tlb.lookup(Pasid(2), VirtAddr(5 * SMALL));
+        assert_eq!(other, None, "another process");
+        let stats = tlb.stats();
+        let lookups = (stats.small_hits, stats.large_hits, stats.misses);
+        assert_eq!(lookups, (1, 1, 1));
     }
 }
 
@@ -84,16 +77,11 @@ fn both_sizes_are_found_and_translate_their_whole_page() {
 fn the_page_used_least_recently_leaves_its_set() {
     let mut tlb = Tlb::new(&params(4, 2, 0), rng()).unwrap();
     for number in [0, 2] {
-        assert_eq!(
-            tlb.insert(
-                page(0, number, PageSize::Small),
-                translation(1, PageSize::Small)
-            ),
-            None
-        );
+        let left = insert(&mut tlb, page(0, number, PageSize::Small), 1);
+        assert_eq!(left, None);
     }
     assert!(tlb.lookup(Pasid(0), VirtAddr(0)).is_some());
-    let left = tlb.insert(page(0, 4, PageSize::Small), translation(1, PageSize::Small));
+    let left = insert(&mut tlb, page(0, 4, PageSize::Small), 1);
     assert_eq!(left, Some(page(0, 2, PageSize::Small)));
     assert_eq!((tlb.len(), tlb.stats().evictions), (2, 1));
 }
@@ -107,12 +95,9 @@ fn a_shape_that_cannot_be_is_refused() {
         ..TlbParams::default()
     };
     assert_eq!(error(unknown), "replacement");
-    for preset in [
-        TlbParams::default(),
-        TlbParams::device(),
-        TlbParams::iommu(),
-    ] {
-        assert!(Tlb::new(&preset, rng()).is_ok());
+    let presets = [TlbParams::default, TlbParams::device, TlbParams::iommu];
+    for preset in presets {
+        assert!(Tlb::new(&preset(), rng()).is_ok());
     }
 }
 
@@ -136,17 +121,18 @@ fn table() -> PageTable {
 fn a_walk_begins_below_the_deepest_entry_that_is_cached() {
     let table = table();
     let mut cache = WalkCache::new(&WalkCacheParams::default(), rng()).unwrap();
-    let mut skipped = |at: u64| cache.walk(Pasid(3), VirtAddr(at), &table.walk(VirtAddr(at)));
-    assert_eq!(skipped(0), 0);
-    assert_eq!(skipped(SMALL), 3, "the same last table");
-    assert_eq!(skipped(1 << 30), 1, "only the root's entry is the same");
-    assert_eq!(skipped(1 << 30), 3);
-    assert_eq!(skipped(1 << 40), 0, "a walk that ends at the root");
-    assert_eq!(
-        cache.walk(Pasid(4), VirtAddr(0), &table.walk(VirtAddr(0))),
-        0,
-        "another process"
-    );
+    for (pasid, at, skipped, why) in [
+        (3, 0, 0, "nothing is cached"),
+        (3, SMALL, 3, "the same last table"),
+        (3, 1 << 30, 1, "only the root's entry is the same"),
+        (3, 1 << 30, 3, "all entries are the same"),
+        (3, 1 << 40, 0, "a walk that ends at the root"),
+        (4, 0, 0, "another process"),
+    ] {
+        let walk = table.walk(VirtAddr(at));
+        let found = cache.walk(Pasid(pasid), VirtAddr(at), &walk);
+        assert_eq!(found, skipped, "{why}");
+    }
     assert_eq!(cache.stats().hits, [1, 0, 2]);
 }
 
@@ -164,11 +150,8 @@ fn an_invalidated_walk_is_read_again() {
         length: SMALL,
     };
     assert_eq!(cache.invalidate(within), 3);
-    assert_eq!(
-        steps(&mut cache, VirtAddr(0)),
-        3,
-        "other branches keep their lower entries"
-    );
+    let other = steps(&mut cache, VirtAddr(0));
+    assert_eq!(other, 3, "other branches keep their lower entries");
     assert_eq!(steps(&mut cache, at), 0);
     assert_eq!(cache.invalidate(InvalidationScope::Process(Pasid(9))), 0);
     assert!(cache.invalidate(InvalidationScope::All) > 0);
@@ -207,9 +190,8 @@ proptest! {
             match step {
                 Step::Insert(pasid, at, size, frame) => {
                     let page = Page::around(Pasid(pasid), VirtAddr(at), size);
-                    let left = tlb.insert(page, translation(frame, size));
                     live.insert(page, translation(frame, size));
-                    if let Some(left) = left {
+                    if let Some(left) = insert(&mut tlb, page, frame) {
                         prop_assert!(live.remove(&left).is_some());
                     }
                 }

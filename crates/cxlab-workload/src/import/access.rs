@@ -33,10 +33,8 @@ impl Access {
         time: SimTime,
     ) -> Result<Access, (&'static str, String)> {
         if !(1..=MAX_ACCESS_BYTES).contains(&size) {
-            return Err((
-                "size",
-                format!("found {size}; allowed: 1 to {MAX_ACCESS_BYTES}"),
-            ));
+            let message = format!("found {size}; allowed: 1 to {MAX_ACCESS_BYTES}");
+            return Err(("size", message));
         }
         if address.checked_add(size - 1).is_none() {
             let message = format!("found {address:#x} with {size} bytes; allowed: up to 2^64");
@@ -48,6 +46,12 @@ impl Access {
             kind,
             time,
         })
+    }
+
+    /// The write of the same bytes at the same time.
+    pub(crate) fn to_write(self) -> Access {
+        let kind = OpKind::Write;
+        Access { kind, ..self }
     }
 }
 

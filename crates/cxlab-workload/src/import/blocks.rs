@@ -36,11 +36,8 @@ fn mqsim(lines: &Lines) -> Result<Option<RowAccess>, TraceError> {
     let time = number("time", 1_000, "nanoseconds, 0 to 18446744073709551")?;
     number("device", 1, "a decimal number")?;
     let address = number("sector", SECTOR_BYTES, "a decimal number below 2^55")?;
-    let size = number(
-        "sectors",
-        SECTOR_BYTES,
-        "a decimal number of sectors of 512 bytes",
-    )?;
+    let sectors = "a decimal number of sectors of 512 bytes";
+    let size = number("sectors", SECTOR_BYTES, sectors)?;
     let kind = match row.next().unwrap_or_default() {
         b"0" => OpKind::Write,
         b"1" => OpKind::Read,
@@ -90,10 +87,7 @@ fn msr(lines: &Lines, first: &mut Option<u64>) -> Result<Option<RowAccess>, Trac
         b"Write" => OpKind::Write,
         found => return Err(lines.found("type", found, "Read, Write")),
     };
-    let bytes = |field, text: &[u8]| {
-        decimal(text).ok_or_else(|| lines.found(field, text, "a decimal number of bytes"))
-    };
-    let (offset, size) = (bytes("offset", offset)?, bytes("size", size)?);
+    let (offset, size) = (lines.bytes("offset", offset)?, lines.bytes("size", size)?);
     if let Some(extra) = row.next() {
         return Err(lines.found("", extra, "seven values"));
     }

@@ -7,7 +7,7 @@ use cxlab_files::WholeFile;
 
 use super::access::Access;
 use super::{LineSplitter, Records};
-use crate::error::{Place, TraceError};
+use crate::error::TraceError;
 use crate::filter::{CacheFilter, Hierarchy};
 use crate::op::OpKind;
 use crate::trace::{Header, Record, TraceWriter, write_error};
@@ -78,7 +78,7 @@ pub fn import(
 
 /// The error for a file without records.
 pub(crate) fn no_records(path: &Path) -> TraceError {
-    TraceError::new(path, Place::File, "records", "found 0; allowed: 1 and more")
+    TraceError::whole(path, "records", "found 0; allowed: 1 and more")
 }
 
 /// Writes accesses to a `.cxlt` file, optionally through caches.
@@ -103,7 +103,7 @@ impl Converter {
         let filter = filter
             .map(|hierarchy| CacheFilter::new(&hierarchy))
             .transpose()
-            .map_err(|message| TraceError::new(out, Place::File, "filter", message))?;
+            .map_err(|message| TraceError::whole(out, "filter", message))?;
         let failed = |error| write_error(out, &error);
         let file = WholeFile::create(out).map_err(failed)?;
         let writer = TraceWriter::new(BufWriter::new(file), header).map_err(failed)?;

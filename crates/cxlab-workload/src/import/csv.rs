@@ -6,10 +6,9 @@
 
 use std::path::Path;
 
-use cxlab_engine::units::SimTime;
-
 use super::lines::{Lines, decimal, first_line, hex, time};
-use super::{Access, AccessSource, Format, Input, export};
+use super::rows::{RowAccess, Rows};
+use super::{AccessSource, Format, Input, export};
 use crate::error::TraceError;
 use crate::op::OpKind;
 
@@ -22,7 +21,7 @@ pub(super) const FORMAT: Format = Format {
             .split(|byte| *byte == b',')
             .any(|name| trim(name) == b"address")
     },
-    open: Some(|input, path| Ok(Box::new(Csv::new(input, path)?))),
+    open: Some(open),
     form: Some(export::CSV),
 };
 
@@ -32,14 +31,9 @@ const COLUMNS: &str = "address, op, time_ps, time_ns, time_us, size_bytes";
 enum Column {
     Address,
     Op,
-    Time { unit: &'static str, scale: u64 },
+    /// The unit, and its picoseconds.
+    Time(&'static str, u64),
     Size,
-}
-
-struct Csv {
-    lines: Lines,
-    columns: Vec<Column>,
-    has_time: bool,
 }
 
 /// A value without surrounding blanks and quotes.
@@ -51,93 +45,78 @@ fn trim(value: &[u8]) -> &[u8] {
         .unwrap_or(value)
 }
 
-impl Csv {
-    fn new(input: Input, path: &Path) -> Result<Csv, TraceError> {
-        let mut lines = Lines::new(input, path);
-        let mut found = lines.advance()?;
-        while found && lines.line().trim_ascii().is_empty() {
-            found = lines.advance()?;
-        }
-        let mut columns = Vec::new();
-        for name in lines.line().split(|byte| *byte == b',').map(trim) {
-            let column = match name {
-                b"address" => Column::Address,
-                b"op" => Column::Op,
-                b"time_ps" => Column::Time {
-                    unit: "ps",
-                    scale: 1,
-                },
-                b"time_ns" => Column::Time {
-                    unit: "ns",
-                    scale: 1_000,
-                },
-                b"time_us" => Column::Time {
-                    unit: "us",
-                    scale: 1_000_000,
-                },
-                b"size_bytes" => Column::Size,
-                _ => return Err(lines.found("column", name, COLUMNS)),
-            };
-            let same =
-                |other: &Column| std::mem::discriminant(other) == std::mem::discriminant(&column);
-            if columns.iter().any(same) {
-                return Err(lines.found("column", name, "each column once, and one time"));
-            }
-            columns.push(column);
-        }
-        for (column, name) in [(Column::Address, "address"), (Column::Op, "op")] {
-            if !columns.contains(&column) {
-                return Err(lines.error("column", format!("found no `{name}`; allowed: {COLUMNS}")));
-            }
-        }
-        let has_time = columns
-            .iter()
-            .any(|column| matches!(column, Column::Time { .. }));
-        Ok(Csv {
-            lines,
-            columns,
-            has_time,
-        })
+/// Reads the header row, and opens a reader of the rows behind it.
+fn open(input: Input, path: &Path) -> Result<Box<dyn AccessSource>, TraceError> {
+    let mut lines = Lines::new(input, path);
+    let mut found = lines.advance()?;
+    while found && lines.line().trim_ascii().is_empty() {
+        found = lines.advance()?;
     }
+    let mut columns = Vec::new();
+    for name in lines.line().split(|byte| *byte == b',').map(trim) {
+        let column = match name {
+            b"address" => Column::Address,
+            b"op" => Column::Op,
+            b"time_ps" => Column::Time("ps", 1),
+            b"time_ns" => Column::Time("ns", 1_000),
+            b"time_us" => Column::Time("us", 1_000_000),
+            b"size_bytes" => Column::Size,
+            _ => return Err(lines.found("column", name, COLUMNS)),
+        };
+        let same =
+            |other: &Column| std::mem::discriminant(other) == std::mem::discriminant(&column);
+        if columns.iter().any(same) {
+            return Err(lines.found("column", name, "each column once, and one time"));
+        }
+        columns.push(column);
+    }
+    for (column, name) in [(Column::Address, "address"), (Column::Op, "op")] {
+        if !columns.contains(&column) {
+            return Err(lines.error("column", format!("found no `{name}`; allowed: {COLUMNS}")));
+        }
+    }
+    let is_time = |column: &Column| matches!(column, Column::Time(..));
+    Ok(Box::new(Rows {
+        lines,
+        parse,
+        has_time: columns.iter().any(is_time),
+        state: columns,
+        first: None,
+    }))
+}
 
-    fn parse(&self) -> Result<Access, TraceError> {
-        let lines = &self.lines;
-        let (mut address, mut size, mut when, mut kind) = (0, 1, 0, OpKind::Read);
-        let mut values = lines.line().split(|byte| *byte == b',').map(trim);
-        for column in &self.columns {
-            let value = values.next().unwrap_or_default();
-            match column {
-                Column::Address => {
-                    let number = if value.starts_with(b"0x") {
-                        hex(value)
-                    } else {
-                        decimal(value)
-                    };
-                    let allowed = "a decimal number, or hexadecimal with 0x, below 2^64";
-                    address = number.ok_or_else(|| lines.found("address", value, allowed))?;
-                }
-                Column::Op => {
-                    let allowed = "R, W, read, write";
-                    kind = op(value).ok_or_else(|| lines.found("op", value, allowed))?;
-                }
-                Column::Time { unit, scale } => {
-                    let allowed = "a number whose time is whole picoseconds below 2^64";
-                    let time = time(value, unit, *scale);
-                    when = time.ok_or_else(|| lines.found("time", value, allowed))?;
-                }
-                Column::Size => {
-                    let allowed = "a decimal number of bytes";
-                    size =
-                        decimal(value).ok_or_else(|| lines.found("size_bytes", value, allowed))?;
-                }
+fn parse(lines: &Lines, columns: &mut Vec<Column>) -> Result<Option<RowAccess>, TraceError> {
+    let (mut address, mut size, mut when, mut kind) = (0, 1, 0, OpKind::Read);
+    let mut values = lines.line().split(|byte| *byte == b',').map(trim);
+    for column in &*columns {
+        let value = values.next().unwrap_or_default();
+        match *column {
+            Column::Address => {
+                let number = if value.starts_with(b"0x") {
+                    hex(value)
+                } else {
+                    decimal(value)
+                };
+                let allowed = "a decimal number, or hexadecimal with 0x, below 2^64";
+                address = number.ok_or_else(|| lines.found("address", value, allowed))?;
             }
+            Column::Op => {
+                let allowed = "R, W, read, write";
+                kind = op(value).ok_or_else(|| lines.found("op", value, allowed))?;
+            }
+            Column::Time(unit, scale) => {
+                let allowed = "a number whose time is whole picoseconds below 2^64";
+                let time = time(value, unit, scale);
+                when = time.ok_or_else(|| lines.found("time", value, allowed))?;
+            }
+            Column::Size => size = lines.bytes("size_bytes", value)?,
         }
-        if let Some(extra) = values.next() {
-            let allowed = format!("{} values, as many as columns", self.columns.len());
-            return Err(lines.found("", extra, &allowed));
-        }
-        Access::new(address, size, kind, SimTime(when)).map_err(|(field, m)| lines.error(field, m))
     }
+    if let Some(extra) = values.next() {
+        let allowed = format!("{} values, as many as columns", columns.len());
+        return Err(lines.found("", extra, &allowed));
+    }
+    Ok(Some((address, size, kind, when)))
 }
 
 fn op(value: &[u8]) -> Option<OpKind> {
@@ -150,20 +129,5 @@ fn op(value: &[u8]) -> Option<OpKind> {
         _ if is(["R", "read"]) => Some(OpKind::Read),
         _ if is(["W", "write"]) => Some(OpKind::Write),
         _ => None,
-    }
-}
-
-impl AccessSource for Csv {
-    fn next_access(&mut self) -> Result<Option<Access>, TraceError> {
-        while self.lines.advance()? {
-            if !self.lines.line().trim_ascii().is_empty() {
-                return self.parse().map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    fn has_time(&self) -> bool {
-        self.has_time
     }
 }

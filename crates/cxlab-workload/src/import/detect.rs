@@ -56,12 +56,7 @@ pub(crate) fn open(
     let file = input::open(path).map_err(failed)?;
     let kind = file.kind().map_err(failed)?;
     if kind.is_dir {
-        return Err(TraceError::new(
-            path,
-            Place::File,
-            "",
-            "is a folder, not a trace",
-        ));
+        return Err(TraceError::whole(path, "", "is a folder, not a trace"));
     }
     let done = Arc::new(AtomicU64::new(0));
     let counted = Counted {
@@ -114,15 +109,12 @@ fn refuse_other_compression(start: &[u8], path: &Path) -> Result<(), TraceError>
     let message = format!(
         "is compressed with {kind}; allowed: gzip or not compressed (convert it with `{tool} -dc {shown} | gzip -1 > trace.gz`)"
     );
-    Err(TraceError::new(path, Place::File, "", message))
+    Err(TraceError::whole(path, "", message))
 }
 
 fn names() -> String {
-    FORMATS
-        .iter()
-        .map(|format| format.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    names.join(", ")
 }
 
 fn named(name: &str, path: &Path) -> Result<&'static Format, TraceError> {
@@ -131,7 +123,7 @@ fn named(name: &str, path: &Path) -> Result<&'static Format, TraceError> {
         .find(|format| format.name == name)
         .ok_or_else(|| {
             let message = format!("found `{name}`; allowed: {}", names());
-            TraceError::new(path, Place::File, "format", message)
+            TraceError::whole(path, "format", message)
         })
 }
 
@@ -154,6 +146,6 @@ fn recognise(start: &[u8], path: &Path) -> Result<&'static Format, TraceError> {
             "neither contents nor name say the format; name it (cxlab trace import --format), allowed: {}",
             names()
         );
-        TraceError::new(path, Place::File, "format", message)
+        TraceError::whole(path, "format", message)
     })
 }

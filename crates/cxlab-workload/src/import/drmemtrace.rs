@@ -101,10 +101,8 @@ impl AccessSource for MemTrace {
             if let Some(kind) = access(entry.kind) {
                 // Prefetches have a size of 0 where the instruction has none.
                 let size = u64::from(entry.size.max(u16::from(entry.kind > WRITE)));
-                let access = Access::new(entry.address, size, kind, SimTime::ZERO);
-                return access
-                    .map(Some)
-                    .map_err(|(field, message)| self.bytes.error(start, field, message));
+                let access = Access::new(entry.address, size, kind, SimTime::ZERO).map(Some);
+                return access.map_err(|(field, message)| self.bytes.error(start, field, message));
             }
         }
     }

@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 
 use super::convert::{PROGRESS_EVERY, no_records};
 use super::{FORMATS, Format, Records};
-use crate::error::{Place, TraceError};
+use crate::error::TraceError;
 use crate::op::OpKind;
 use crate::trace::{Record, write_error};
 
@@ -63,7 +63,7 @@ pub fn export(
     out: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<u64, TraceError> {
-    let wrong = |field, message| TraceError::new(out, Place::File, field, message);
+    let wrong = |field, message| TraceError::whole(out, field, message);
     let form = writable().find(|format| format.name == to);
     let form = form
         .and_then(|format| format.form.as_ref())
@@ -79,10 +79,8 @@ pub fn export(
         has_time: records.has_time(),
         cycle_ps: match (options.clock, form.has_cycles) {
             (Some(Picos(0)), _) => {
-                return Err(wrong(
-                    "clock",
-                    "found 0 ps; allowed: 1 ps and more".to_owned(),
-                ));
+                let message = "found 0 ps; allowed: 1 ps and more".to_owned();
+                return Err(wrong("clock", message));
             }
             (Some(_), false) => {
                 let message = format!("found a clock; allowed: none, `{to}` has no clock cycles");
@@ -172,12 +170,8 @@ pub(super) const TEXT: Form = Form {
     row: |bytes, record, times| {
         put!(bytes, "{:#x} {}", address(record), letter(record));
         if times.has_time {
-            put!(
-                bytes,
-                " {}.{:03}",
-                record.time.0 / 1000,
-                record.time.0 % 1000
-            );
+            let (ns, ps) = (record.time.0 / 1000, record.time.0 % 1000);
+            put!(bytes, " {ns}.{ps:03}");
         }
         bytes.push(b'\n');
     },
@@ -194,12 +188,8 @@ pub(super) const CSV: Form = Form {
         if times.has_time {
             put!(bytes, "{},", record.time.0);
         }
-        put!(
-            bytes,
-            "{:#x},{},{LINE_BYTES}\n",
-            address(record),
-            letter(record)
-        );
+        let (address, kind) = (address(record), letter(record));
+        put!(bytes, "{address:#x},{kind},{LINE_BYTES}\n");
     },
     end: b"",
     has_cycles: false,
@@ -209,12 +199,8 @@ pub(super) const CSV: Form = Form {
 pub(super) const PIN: Form = Form {
     begin: |_, _| {},
     row: |bytes, record, _| {
-        put!(
-            bytes,
-            "0x0: {} {:#x} {LINE_BYTES}\n",
-            letter(record),
-            address(record)
-        );
+        let (address, kind) = (address(record), letter(record));
+        put!(bytes, "0x0: {kind} {address:#x} {LINE_BYTES}\n");
     },
     end: b"#eof\n",
     has_cycles: false,

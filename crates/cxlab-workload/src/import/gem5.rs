@@ -137,10 +137,8 @@ impl Gem5 {
                 break;
             }
             if shift > 28 {
-                return Err(self.error(
-                    "length",
-                    "found more than 32 bits; allowed: a varint".into(),
-                ));
+                let message = "found more than 32 bits; allowed: a varint";
+                return Err(self.error("length", message.to_owned()));
             }
         }
         if length > MAX_MESSAGE_BYTES {
@@ -168,12 +166,8 @@ impl Gem5 {
         }
         let mut packet = [0; 4];
         for (value, (name, number)) in packet.iter_mut().zip(PACKET_FIELDS) {
-            *value = found[number].ok_or_else(|| {
-                self.error(
-                    name,
-                    "found none; allowed: a number in each packet".to_owned(),
-                )
-            })?;
+            let missing = "found none; allowed: a number in each packet";
+            *value = found[number].ok_or_else(|| self.error(name, missing.to_owned()))?;
         }
         Ok(packet)
     }
@@ -200,10 +194,9 @@ impl AccessSource for Gem5 {
                 Command::Write => OpKind::Write,
                 Command::Nothing => continue,
                 wrong => {
+                    let response = "a trace of requests, and this is a response or an error";
                     let allowed = match wrong {
-                        Command::Response => {
-                            "a trace of requests, and this is a response or an error"
-                        }
+                        Command::Response => response,
                         _ => "the commands of src/mem/packet.hh, 1 to 59",
                     };
                     return Err(self.error("cmd", format!("found {command}; allowed: {allowed}")));
@@ -211,12 +204,7 @@ impl AccessSource for Gem5 {
             };
             let access = Access::new(address, size, kind, self.time(tick)?)
                 .map_err(|(field, message)| self.error(field, message))?;
-            if what == Command::Swap {
-                self.store = Some(Access {
-                    kind: OpKind::Write,
-                    ..access
-                });
-            }
+            self.store = (what == Command::Swap).then(|| access.to_write());
             return Ok(Some(access));
         }
         Ok(None)

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use cxlab_engine::units::{Picos, SimTime};
 
-use super::lines::{Lines, decimal, first_line, hex};
+use super::lines::{Lines, decimal, first_line};
 use super::{Access, AccessSource, Format, Input};
 use crate::error::TraceError;
 use crate::op::OpKind;
@@ -61,12 +61,9 @@ impl Lackey {
         let lines = &self.lines;
         let rest = lines.line().get(3..).unwrap_or_default();
         let mut fields = rest.splitn(2, |byte| *byte == b',');
-        let (address, size) = (
-            fields.next().unwrap_or_default(),
-            fields.next().unwrap_or_default(),
-        );
-        let address = hex(address)
-            .ok_or_else(|| lines.found("address", address, "a hexadecimal number below 2^64"))?;
+        let mut field = || fields.next().unwrap_or_default();
+        let (address, size) = (field(), field());
+        let address = lines.address(address)?;
         let size = decimal(size.trim_ascii_end())
             .ok_or_else(|| lines.found("size", size, "a decimal number of bytes"))?;
         let time = SimTime(self.instructions.saturating_mul(self.per_instruction.0));
@@ -92,22 +89,13 @@ impl AccessSource for Lackey {
             };
             let access = match kind {
                 b'L' | b'M' => self.parse()?,
-                b'S' => Access {
-                    kind: OpKind::Write,
-                    ..self.parse()?
-                },
+                b'S' => self.parse()?.to_write(),
                 _ => {
-                    return Err(self
-                        .lines
-                        .found("row", row, "`I  `, ` L `, ` S `, ` M `, `==`"));
+                    let allowed = "`I  `, ` L `, ` S `, ` M `, `==`";
+                    return Err(self.lines.found("row", row, allowed));
                 }
             };
-            if kind == b'M' {
-                self.store = Some(Access {
-                    kind: OpKind::Write,
-                    ..access
-                });
-            }
+            self.store = (kind == b'M').then(|| access.to_write());
             return Ok(Some(access));
         }
         Ok(None)

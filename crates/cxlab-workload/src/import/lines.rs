@@ -37,18 +37,10 @@ impl Lines {
         self.line.clear();
         self.number += 1;
         let limit = MAX_LINE_BYTES as u64 + 1;
-        if let Err(error) = self
-            .input
-            .by_ref()
-            .take(limit)
-            .read_until(b'\n', &mut self.line)
-        {
-            return Err(TraceError::io(
-                &self.path,
-                Place::Line(self.number),
-                "read",
-                &error,
-            ));
+        let mut input = self.input.by_ref().take(limit);
+        if let Err(error) = input.read_until(b'\n', &mut self.line) {
+            let place = Place::Line(self.number);
+            return Err(TraceError::io(&self.path, place, "read", &error));
         }
         if self.line.is_empty() {
             return Ok(false);
@@ -90,6 +82,26 @@ impl Lines {
         let shown: String = String::from_utf8_lossy(value).chars().take(60).collect();
         self.error(field, format!("found `{shown}`; allowed: {allowed}"))
     }
+
+    /// The hexadecimal address in a field of the line read last.
+    #[inline]
+    pub fn address(&self, text: &[u8]) -> Result<u64, TraceError> {
+        hex(text).ok_or_else(|| self.found("address", text, "a hexadecimal number below 2^64"))
+    }
+
+    /// The decimal number of bytes in a field of the line read last.
+    #[inline]
+    pub fn bytes(&self, field: &'static str, text: &[u8]) -> Result<u64, TraceError> {
+        decimal(text).ok_or_else(|| self.found(field, text, "a decimal number of bytes"))
+    }
+
+    /// Returns an error for a further field of the line read last.
+    pub fn end(&self, extra: &[u8], allowed: &str) -> Result<(), TraceError> {
+        match extra {
+            b"" => Ok(()),
+            _ => Err(self.found("", extra, allowed)),
+        }
+    }
 }
 
 /// Parses a hexadecimal number of up to 64 bits, with or without `0x`.
@@ -128,10 +140,8 @@ pub(super) fn time(text: &[u8], unit: &str, scale: u64) -> Option<u64> {
         return whole.checked_mul(scale);
     }
     let text = std::str::from_utf8(text).ok()?;
-    format!("{text} {unit}")
-        .parse::<cxlab_engine::units::Picos>()
-        .ok()
-        .map(|span| span.0)
+    let span: cxlab_engine::units::Picos = format!("{text} {unit}").parse().ok()?;
+    Some(span.0)
 }
 
 /// The first line of `start` that is not blank, without its end.

@@ -1,6 +1,6 @@
 //! Text from tools that watch programs: Pin's `pinatrace`, and `perf script` with sampled addresses.
 
-use super::lines::{Lines, decimal, first_row, hex, time};
+use super::lines::{Lines, first_row, hex, time};
 use super::rows::{RowAccess, Rows, fields};
 use super::{Format, export};
 use crate::error::TraceError;
@@ -41,14 +41,10 @@ fn pin(lines: &Lines) -> Result<Option<RowAccess>, TraceError> {
         b"W" => OpKind::Write,
         found => return Err(lines.found("operation", found, "R, W")),
     };
-    let address = next();
-    let address = hex(address)
-        .ok_or_else(|| lines.found("address", address, "a hexadecimal number below 2^64"))?;
+    let address = lines.address(next())?;
     let size = match next() {
         b"" => 1,
-        size => {
-            decimal(size).ok_or_else(|| lines.found("size", size, "a decimal number of bytes"))?
-        }
+        size => lines.bytes("size", size)?,
     };
     Ok(Some((address, size, kind, 0)))
 }
@@ -73,11 +69,8 @@ fn sample(lines: &Lines) -> Result<Option<RowAccess>, TraceError> {
         return Ok(None);
     }
     let Some(at) = line.windows(OP.len()).position(|part| part == OP) else {
-        return Err(lines.found(
-            "row",
-            line,
-            "a row with `|OP ` (perf script -F time,addr,data_src)",
-        ));
+        let allowed = "a row with `|OP ` (perf script -F time,addr,data_src)";
+        return Err(lines.found("row", line, allowed));
     };
     let (before, source) = (&line[..at], &line[at + OP.len()..]);
     let mut last = [&b""[..]; 2];
@@ -90,10 +83,8 @@ fn sample(lines: &Lines) -> Result<Option<RowAccess>, TraceError> {
         last = [last[1], field];
     }
     let Some(when) = when else {
-        return Err(lines.error(
-            "time",
-            "found none; allowed: seconds and `:` (perf script -F time)",
-        ));
+        let message = "found none; allowed: seconds and `:` (perf script -F time)";
+        return Err(lines.error("time", message));
     };
     let allowed = "seconds, 0 to 18446744";
     let when =
@@ -102,13 +93,9 @@ fn sample(lines: &Lines) -> Result<Option<RowAccess>, TraceError> {
     if hex(code).is_none() {
         return Err(lines.found("data_src", code, "a hexadecimal number before `|OP `"));
     }
-    let address = hex(address)
-        .ok_or_else(|| lines.found("address", address, "a hexadecimal number below 2^64"))?;
-    let operation = source
-        .split(|byte| *byte == b'|')
-        .next()
-        .unwrap_or_default();
-    let kind = match operation.trim_ascii() {
+    let address = lines.address(address)?;
+    let operation = source.split(|byte| *byte == b'|').next();
+    let kind = match operation.unwrap_or_default().trim_ascii() {
         b"STORE" => OpKind::Write,
         b"LOAD" | b"PFETCH" | b"LOAD or PFETCH" => OpKind::Read,
         b"EXEC" | b"N/A" => return Ok(None),

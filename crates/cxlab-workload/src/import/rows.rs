@@ -17,10 +17,12 @@ pub(super) type Parse<S> = fn(&Lines, &mut S) -> Result<Option<RowAccess>, Trace
 
 /// Reads rows with a function. `S` is what the function keeps from row to row.
 pub(super) struct Rows<S> {
-    lines: Lines,
-    parse: Parse<S>,
-    state: S,
-    has_time: bool,
+    pub lines: Lines,
+    pub parse: Parse<S>,
+    pub state: S,
+    pub has_time: bool,
+    /// The first access, where it was parsed to find out whether the rows have times.
+    pub first: Option<Access>,
 }
 
 impl<S: Default + Send + 'static> Rows<S> {
@@ -36,22 +38,23 @@ impl<S: Default + Send + 'static> Rows<S> {
             parse,
             state: S::default(),
             has_time,
+            first: None,
         }))
     }
 }
 
 impl<S: Send> AccessSource for Rows<S> {
     fn next_access(&mut self) -> Result<Option<Access>, TraceError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
         while self.lines.advance()? {
             if self.lines.line().trim_ascii().is_empty() {
                 continue;
             }
             if let Some((address, size, kind, time)) = (self.parse)(&self.lines, &mut self.state)? {
-                let access = Access::new(address, size, kind, SimTime(time));
-                return match access {
-                    Ok(access) => Ok(Some(access)),
-                    Err((field, message)) => Err(self.lines.error(field, message)),
-                };
+                let access = Access::new(address, size, kind, SimTime(time)).map(Some);
+                return access.map_err(|(field, message)| self.lines.error(field, message));
             }
         }
         Ok(None)

@@ -32,16 +32,13 @@ fn dramsim3(lines: &Lines) -> Result<Option<RowAccess>, TraceError> {
     let mut row = fields(lines.line());
     let mut next = || row.next().unwrap_or_default();
     let (address, kind, cycle, extra) = (next(), next(), next(), next());
-    let address = hex(address)
-        .ok_or_else(|| lines.found("address", address, "a hexadecimal number below 2^64"))?;
+    let address = lines.address(address)?;
     let kind = operation(kind)
         .ok_or_else(|| lines.found("operation", kind, "READ, WRITE, P_MEM_RD, P_MEM_WR, BOFF"))?;
     if decimal(cycle).is_none() {
         return Err(lines.found("cycle", cycle, "a decimal number of clock cycles"));
     }
-    if !extra.is_empty() {
-        return Err(lines.found("", extra, "three fields: ADDRESS READ|WRITE CYCLE"));
-    }
+    lines.end(extra, "three fields: ADDRESS READ|WRITE CYCLE")?;
     Ok(Some((address, 1, kind, 0)))
 }
 
@@ -77,8 +74,6 @@ fn ramulator(lines: &Lines) -> Result<Option<RowAccess>, TraceError> {
     };
     let allowed = "a decimal number, or hexadecimal with 0x, below 2^64";
     let address = number(address).ok_or_else(|| lines.found("address", address, allowed))?;
-    if !extra.is_empty() {
-        return Err(lines.found("", extra, "two fields: LD|ST ADDRESS"));
-    }
+    lines.end(extra, "two fields: LD|ST ADDRESS")?;
     Ok(Some((address, 1, kind, 0)))
 }

@@ -6,6 +6,7 @@ use cxlab_engine::units::{Bytes, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::params::require;
 use crate::program::Phase;
 use crate::thread::{Bases, ThreadContext};
 use crate::workload::SourceContext;
@@ -36,6 +37,17 @@ pub(super) struct Need {
 }
 
 impl Need {
+    /// Bytes in the memory that parameter `data` chooses.
+    pub fn of_data(memory: Memory, base: Bytes, size_field: &'static str, bytes: u64) -> Need {
+        Need {
+            memory_field: "data",
+            memory,
+            size_field,
+            base: base.0,
+            bytes,
+        }
+    }
+
     /// The address of the first byte, for a program on a core.
     pub fn place(&self, ctx: &SourceContext) -> Result<u64, ParamError> {
         self.place_in(ctx.span, ctx.local, Bases::PHYSICAL)
@@ -51,21 +63,15 @@ impl Need {
             Memory::Cxl => (bases.cxl, span),
             Memory::Local => (bases.local, local),
         };
-        if self.memory == Memory::Local && local == Bytes(0) {
-            let message =
-                "found `local`; allowed: `cxl`, because the host has no memory of its own";
-            return Err(ParamError::new(self.memory_field, message));
-        }
+        let exists = self.memory == Memory::Cxl || local > Bytes(0);
+        let allowed = "`cxl`, because the host has no memory of its own";
+        require(exists, self.memory_field, "`local`", allowed)?;
         let end = self.base.checked_add(self.bytes);
-        if end.is_none_or(|end| end > room.0) {
-            let message = format!(
-                "found data of {} from offset {}; allowed: what ends within the {} of memory",
-                Bytes(self.bytes),
-                Bytes(self.base),
-                room
-            );
-            return Err(ParamError::new(self.size_field, message));
-        }
+        let (bytes, base) = (Bytes(self.bytes), Bytes(self.base));
+        let found = format_args!("data of {bytes} from offset {base}");
+        let allowed = format_args!("what ends within the {room} of memory");
+        let fits = end.is_some_and(|end| end <= room.0);
+        require(fits, self.size_field, found, allowed)?;
         Ok(first + self.base)
     }
 }
@@ -80,12 +86,34 @@ pub(super) fn share(
     let requesters = ctx.requesters.max(1) as u64;
     let requester = (ctx.requester as u64).min(requesters - 1);
     let (each, more) = (total / requesters, total % requesters);
-    if each == 0 {
-        let message = format!("found too little; allowed: some for each of {requesters} cores");
-        return Err(ParamError::new(field, message));
-    }
+    let allowed = format_args!("some for each of {requesters} cores");
+    require(each > 0, field, "too little", allowed)?;
     let first = requester * each + requester.min(more);
     Ok((first, each + u64::from(requester < more)))
+}
+
+/// Returns an error for a system without cores.
+pub(super) fn needs_cores(ctx: &ThreadContext) -> Result<(), ParamError> {
+    let allowed = "with processor = {}";
+    require(ctx.cores > 0, "kind", "a system without cores", allowed)
+}
+
+/// Returns an error for a system without accelerators.
+pub(super) fn needs_accelerators(ctx: &ThreadContext) -> Result<(), ParamError> {
+    let some = ctx.accelerators > 0 && ctx.elements > 0;
+    require(
+        some,
+        "kind",
+        "a system without accelerators",
+        "at least one",
+    )
+}
+
+/// Returns an error for a system without a core or without an accelerator.
+pub(super) fn needs_both(ctx: &ThreadContext) -> Result<(), ParamError> {
+    let both = ctx.cores > 0 && ctx.accelerators > 0 && ctx.elements > 0;
+    let allowed = "at least one core and one accelerator";
+    require(both, "kind", "a system without both", allowed)
 }
 
 /// The error of a kernel whose accelerator would load or store host memory and has no CXL.cache.
@@ -94,6 +122,12 @@ pub(super) fn without_cxl_cache(field: &str, found: &str, allowed: &str) -> Para
         "found `{found}` on an accelerator with kind = \"pcie\", which has no CXL.cache; allowed: {allowed}"
     );
     ParamError::new(field, message)
+}
+
+/// The doubles in a sequence of bytes.
+pub(super) fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
+    let (whole, _) = bytes.as_chunks::<8>();
+    whole.iter().map(|bytes| f64::from_le_bytes(*bytes))
 }
 
 /// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a pseudorandom number.
@@ -114,20 +148,14 @@ pub(super) fn phase(name: &str, bytes: u64) -> Phase {
 
 /// Returns an error for a number outside a range.
 pub(super) fn within(field: &str, value: u64, low: u64, high: u64) -> Result<(), ParamError> {
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    let message = format!("found {value}; allowed: {low} to {high}");
-    Err(ParamError::new(field, message))
+    let allowed = format_args!("{low} to {high}");
+    require((low..=high).contains(&value), field, value, allowed)
 }
 
 /// Returns an error for an offset that is not a multiple of `unit` bytes.
 pub(super) fn aligned(field: &str, value: Bytes, unit: u64) -> Result<(), ParamError> {
-    if value.0.is_multiple_of(unit) {
-        return Ok(());
-    }
-    let message = format!("found {value}; allowed: multiples of {}", Bytes(unit));
-    Err(ParamError::new(field, message))
+    let allowed = format_args!("multiples of {}", Bytes(unit));
+    require(value.0.is_multiple_of(unit), field, value, allowed)
 }
 
 /// Returns an error for an offset that is not a multiple of the line size.

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, mix, phase, whole_lines, within};
+use super::common::{Memory, Need, mix, needs_accelerators, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::Phase;
 use crate::thread::{
     Direction, Handle, Place, Thread, ThreadContext, ThreadedKernel, Window, scratch,
@@ -29,9 +30,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<DmaTransfers>(
 const MOST_BYTES: u64 = 1 << 30;
 
 /// The direction of the messages.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// From the host's memory to the device (DMA read).
@@ -43,7 +42,7 @@ pub enum Way {
 
 /// Messages that the first processing element of the first accelerator moves by DMA. The kernel has
 /// one phase, `transfer`; an operation is one message.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmaTransfers {
     /// Bytes of a message, 8 B to 1 GiB, a multiple of 8 B. Default 64 B.
@@ -84,14 +83,9 @@ impl Workload for DmaTransfers {
 
     fn check(&self) -> Result<(), ParamError> {
         let bytes = self.bytes.0;
-        if !(8..=MOST_BYTES).contains(&bytes) || !bytes.is_multiple_of(8) {
-            let message = format!(
-                "found {}; allowed: multiples of 8 B from 8 B to {}",
-                self.bytes,
-                Bytes(MOST_BYTES)
-            );
-            return Err(ParamError::new("bytes", message));
-        }
+        let whole = (8..=MOST_BYTES).contains(&bytes) && bytes.is_multiple_of(8);
+        let allowed = format_args!("multiples of 8 B from 8 B to {}", Bytes(MOST_BYTES));
+        require(whole, "bytes", self.bytes, allowed)?;
         within("messages", self.messages, 1, 1_000_000_000)?;
         within("outstanding", self.outstanding, 1, 1 << 16)?;
         within("distinct", self.distinct, 1, 1 << 16)?;
@@ -100,38 +94,24 @@ impl Workload for DmaTransfers {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "bytes",
-            base: self.base.0,
-            bytes: self.bytes.0 * self.distinct,
-        };
+        let bytes = self.bytes.0 * self.distinct;
+        let need = Need::of_data(self.data, self.base, "bytes", bytes);
         let first = need.place_for(ctx)?;
-        if ctx.accelerators == 0 || ctx.elements == 0 {
-            let message = "found a system without accelerators; allowed: at least one";
-            return Err(WorkloadError::param("kind", message));
-        }
-        Ok(Box::new(Engine {
+        needs_accelerators(ctx)?;
+        Ok(Box::new(Arc::new(Run {
+            params: self.clone(),
+            first,
+            seed: mix(ctx.seed),
             phases: [phase("transfer", self.bytes.0)],
-            run: Arc::new(Run {
-                params: self.clone(),
-                first,
-                seed: mix(ctx.seed),
-            }),
-        }))
+        })))
     }
-}
-
-struct Engine {
-    run: Arc<Run>,
-    phases: [Phase; 1],
 }
 
 struct Run {
     params: DmaTransfers,
     first: u64,
     seed: u64,
+    phases: [Phase; 1],
 }
 
 impl Run {
@@ -180,25 +160,22 @@ async fn transfer(run: Arc<Run>, t: Handle) {
     }
 }
 
-impl ThreadedKernel for Engine {
+impl ThreadedKernel for Arc<Run> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn prepare(&self, image: &Image) {
-        let (from, _) = self.run.ends();
-        for (at, word) in self.run.words() {
+        let (from, _) = self.ends();
+        for (at, word) in self.words() {
             image.write(Hpa(from + at), 8, word);
         }
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {
-        let run = Arc::clone(&self.run);
+        let run = Arc::clone(self);
         match place {
-            Place::Element {
-                accelerator: 0,
-                element: 0,
-            } => vec![Thread::new(|t| transfer(run, t))],
+            Place::FIRST_ELEMENT => vec![Thread::new(|t| transfer(run, t))],
             _ => Vec::new(),
         }
     }
@@ -208,8 +185,8 @@ impl ThreadedKernel for Engine {
     }
 
     fn check(&self, image: &Image) -> Result<(), String> {
-        let (_, to) = self.run.ends();
-        for (at, word) in self.run.words() {
+        let (_, to) = self.ends();
+        for (at, word) in self.words() {
             let found = image.read(Hpa(to + at), 8);
             if found != word {
                 return Err(format!("byte {at} holds {found:#x}, not {word:#x}"));

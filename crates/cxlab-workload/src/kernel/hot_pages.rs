@@ -11,12 +11,13 @@ use std::sync::Arc;
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{Memory, Need, aligned, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel, Window};
 use crate::workload::{Workload, WorkloadForm};
@@ -35,9 +36,7 @@ const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 
 /// The cores and processing elements that execute the additions.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workers {
     /// The cores of the host.
@@ -52,7 +51,7 @@ pub enum Workers {
 /// Additions to random counters, most of them in a few hot pages. Phases: `touch` (each page once;
 /// the pages are dealt out to the threads in turn), `first` and `second` half. An operation is one
 /// addition of 8 B.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HotPages {
     /// Bytes of all pages: a multiple of 4 KiB. Default 4 MiB.
@@ -118,29 +117,19 @@ impl Workload for HotPages {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "memory",
-            base: self.base.0,
-            bytes: self.memory.0,
-        };
+        let need = Need::of_data(self.data, self.base, "memory", self.memory.0);
         let first = need.place_for(ctx)?;
         let workers: Vec<Place> = ctx.places().filter(|place| self.works(*place)).collect();
-        if workers.is_empty() {
-            let message = "found workers that the system has not; allowed: `cores`, `elements` or \
-                           `all` where there are any";
-            return Err(WorkloadError::param("workers", message));
-        }
-        Ok(Box::new(Kernel {
-            run: Arc::new(Run {
-                params: self.clone(),
-                first,
-                seed: ctx.draws,
-                workers,
-            }),
+        let allowed = "`cores`, `elements` or `all` where there are any";
+        let found = "workers that the system has not";
+        require(!workers.is_empty(), "workers", found, allowed)?;
+        Ok(Box::new(Arc::new(Run {
+            params: self.clone(),
+            first,
+            seed: ctx.draws,
+            workers,
             phases: [phase("touch", 8), phase("first", 8), phase("second", 8)],
-        }))
+        })))
     }
 
     fn needs_cxl_cache(&self, _: usize) -> Option<ParamError> {
@@ -149,17 +138,13 @@ impl Workload for HotPages {
     }
 }
 
-struct Kernel {
-    run: Arc<Run>,
-    phases: [Phase; 3],
-}
-
 struct Run {
     params: HotPages,
     first: u64,
     /// Seed of the workers' choices of counters.
     seed: u64,
     workers: Vec<Place>,
+    phases: [Phase; 3],
 }
 
 impl Run {
@@ -208,15 +193,15 @@ impl Run {
     }
 }
 
-impl ThreadedKernel for Kernel {
+impl ThreadedKernel for Arc<Run> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {
-        let worker = self.run.workers.iter().position(|one| *one == place);
+        let worker = self.workers.iter().position(|one| *one == place);
         let thread = |worker| {
-            let run = Arc::clone(&self.run);
+            let run = Arc::clone(self);
             Thread::new(move |t| async move { run.work(&t, worker).await })
         };
         worker.map(thread).into_iter().collect()
@@ -227,18 +212,17 @@ impl ThreadedKernel for Kernel {
     }
 
     fn check(&self, image: &Image) -> Result<(), String> {
-        let run = &self.run;
-        let mut expected = vec![0u64; (run.params.pages() * LINES) as usize];
-        for worker in 0..run.workers.len() {
-            let touched = run.touched(worker).map(|page| (page, 0));
-            for (page, line) in touched.chain(run.choices(worker)) {
+        let mut expected = vec![0u64; (self.params.pages() * LINES) as usize];
+        for worker in 0..self.workers.len() {
+            let touched = self.touched(worker).map(|page| (page, 0));
+            for (page, line) in touched.chain(self.choices(worker)) {
                 expected[(page * LINES + line) as usize] += 1;
             }
         }
         for (at, expected) in (0..).zip(expected) {
-            let found = image.read(Hpa(run.counter(at / LINES, at % LINES)), 8);
+            let (page, line) = (at / LINES, at % LINES);
+            let found = image.read(Hpa(self.counter(page, line)), 8);
             if found != expected {
-                let (page, line) = (at / LINES, at % LINES);
                 return Err(format!(
                     "line {line} of page {page} counts {found}; {expected} were added"
                 ));

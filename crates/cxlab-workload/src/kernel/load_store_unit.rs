@@ -11,13 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, mix, phase, whole_lines, within, without_cxl_cache};
+use super::common::{
+    Memory, Need, mix, needs_accelerators, phase, whole_lines, within, without_cxl_cache,
+};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::Phase;
+use crate::rpc::message::number;
 use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
 use crate::workload::{Workload, WorkloadForm};
 
@@ -43,9 +47,7 @@ const MEASURE: u8 = 1;
 const HOST_WINDOW: usize = 32;
 
 /// The kind of the unit's accesses.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// The unit loads lines.
@@ -56,9 +58,7 @@ pub enum Access {
 }
 
 /// Where the lines are before each repeat.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// In memory: the host stores to each line and flushes it (CLFLUSH).
@@ -74,7 +74,7 @@ pub enum Tier {
 
 /// Lines that the first processing element of the first accelerator loads or stores, one after the
 /// other, again and again. Phases: `prepare`, `measure`. An operation is one line of 64 B.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadStoreUnit {
     /// The number of lines of 64 B, 1 to 16777216. Cohet: 32 for latency, 2,048 for bandwidth.
@@ -127,47 +127,28 @@ impl Workload for LoadStoreUnit {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "lines",
-            base: self.base.0,
-            bytes: self.lines * LINE_BYTES,
-        };
+        let bytes = self.lines * LINE_BYTES;
+        let need = Need::of_data(self.data, self.base, "lines", bytes);
         let first = need.place_for(ctx)?;
-        if ctx.accelerators == 0 || ctx.elements == 0 {
-            let message = "found a system without accelerators; allowed: at least one";
-            return Err(WorkloadError::param("kind", message));
-        }
+        needs_accelerators(ctx)?;
         let by_host = matches!(self.tier, Tier::Memory | Tier::Llc);
-        if by_host && ctx.cores == 0 {
-            let message = "found `memory` or `llc` without a core that prepares the lines; \
-                           allowed: `hmc`, `untouched`";
-            return Err(WorkloadError::param("tier", message));
-        }
-        let run = Run {
+        let found = "`memory` or `llc` without a core that prepares the lines";
+        let prepared = !by_host || ctx.cores > 0;
+        require(prepared, "tier", found, "`hmc`, `untouched`")?;
+        Ok(Box::new(Arc::new(Run {
             params: self.clone(),
             by_host,
             first,
             seed: mix(ctx.seed),
             sum: AtomicU64::new(0),
-        };
-        let phases = [phase("prepare", 0), phase("measure", LINE_BYTES)];
-        Ok(Box::new(Unit {
-            run: Arc::new(run),
-            phases,
-        }))
+            phases: [phase("prepare", 0), phase("measure", LINE_BYTES)],
+        })))
     }
 
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
         let allowed = "kernels that use DMA, such as `dma-transfers`";
         (accelerator == 0).then(|| without_cxl_cache("kind", "load-store-unit", allowed))
     }
-}
-
-struct Unit {
-    run: Arc<Run>,
-    phases: [Phase; 2],
 }
 
 /// The state that the threads share with the check.
@@ -179,6 +160,7 @@ struct Run {
     seed: u64,
     /// The sum of all words loaded in the measured repeats.
     sum: AtomicU64,
+    phases: [Phase; 2],
 }
 
 impl Run {
@@ -197,7 +179,7 @@ impl Run {
         mix(self.seed.wrapping_add(mix(repeat + 1)) ^ line)
     }
 
-    async fn prepare(&self, t: &Handle, repeat: u64) {
+    async fn prepare_lines(&self, t: &Handle, repeat: u64) {
         let mut window = Window::new(HOST_WINDOW);
         for line in 0..self.params.lines {
             window.room().await;
@@ -250,10 +232,7 @@ impl Run {
 
     /// The sum of the words that correct loads return.
     fn expected(&self) -> u64 {
-        let Run {
-            params: LoadStoreUnit { lines, repeats, .. },
-            ..
-        } = *self;
+        let LoadStoreUnit { lines, repeats, .. } = self.params;
         let first = u64::from(self.by_host);
         let rest = |line| (first..WORDS).map(move |word| self.initial(line, word));
         let same = (0..lines).flat_map(rest).fold(0, u64::wrapping_add);
@@ -269,20 +248,14 @@ impl Run {
 /// Counts a loaded line and adds its words to `sum`.
 fn add(t: &Handle, sum: u64, bytes: &[u8]) -> u64 {
     t.count(1);
-    let word = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte))
-    };
-    bytes.chunks(8).map(word).fold(sum, u64::wrapping_add)
+    bytes.chunks(8).map(number).fold(sum, u64::wrapping_add)
 }
 
 /// The host's thread: prepares the lines, starts the unit, and waits for its interrupt.
 async fn host(run: Arc<Run>, t: Handle) {
     t.mark(PREPARE);
     for repeat in 0..run.params.repeats {
-        run.prepare(&t, repeat).await;
+        run.prepare_lines(&t, repeat).await;
         t.compute(run.params.settle as u32).await;
         t.mmio_write(0, START, repeat + 1).await;
         t.wait_interrupt(DONE).await;
@@ -312,28 +285,25 @@ async fn unit(run: Arc<Run>, t: Handle) {
     }
 }
 
-impl ThreadedKernel for Unit {
+impl ThreadedKernel for Arc<Run> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn prepare(&self, image: &Image) {
-        for line in 0..self.run.params.lines {
+        for line in 0..self.params.lines {
             for word in 0..WORDS {
-                let value = self.run.initial(line, word);
-                image.write(Hpa(self.run.addr(line) + 8 * word), 8, value);
+                let value = self.initial(line, word);
+                image.write(Hpa(self.addr(line) + 8 * word), 8, value);
             }
         }
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {
-        let run = Arc::clone(&self.run);
+        let run = Arc::clone(self);
         match place {
             Place::Core { core: 0 } if run.by_host => vec![Thread::new(|t| host(run, t))],
-            Place::Element {
-                accelerator: 0,
-                element: 0,
-            } => vec![Thread::new(|t| unit(run, t))],
+            Place::FIRST_ELEMENT => vec![Thread::new(|t| unit(run, t))],
             _ => Vec::new(),
         }
     }
@@ -343,9 +313,8 @@ impl ThreadedKernel for Unit {
     }
 
     fn check(&self, image: &Image) -> Result<(), String> {
-        let run = &self.run;
-        if run.params.access == Access::Load {
-            let (found, expected) = (run.sum.load(Relaxed), run.expected());
+        if self.params.access == Access::Load {
+            let (found, expected) = (self.sum.load(Relaxed), self.expected());
             return match found == expected {
                 true => Ok(()),
                 false => Err(format!(
@@ -353,9 +322,9 @@ impl ThreadedKernel for Unit {
                 )),
             };
         }
-        for line in 0..run.params.lines {
-            let stored = image.read(Hpa(run.addr(line)), 8);
-            if stored != run.stored(run.params.repeats - 1, line).wrapping_add(1) {
+        for line in 0..self.params.lines {
+            let stored = image.read(Hpa(self.addr(line)), 8);
+            if stored != self.stored(self.params.repeats - 1, line).wrapping_add(1) {
                 return Err(format!(
                     "line {line} holds {stored:#x}, which was not stored last"
                 ));

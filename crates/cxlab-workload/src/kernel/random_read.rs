@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Memory, Need, phase, share, whole_lines, within};
 use crate::error::WorkloadError;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::{Action, After, Phase, Program, Step};
 use crate::workload::{SourceContext, Workload, WorkloadForm};
 
@@ -72,38 +72,23 @@ impl Workload for RandomRead {
         whole_lines("stride", self.stride)?;
         within("stride", self.stride.0, LINE_BYTES, 1 << 40)?;
         let pointers = self.footprint.0 / self.stride.0;
-        if !(2..=MAX_POINTERS).contains(&pointers) {
-            let message = format!(
-                "found {}; allowed: {} to {}",
-                self.footprint,
-                Bytes(2 * self.stride.0),
-                Bytes(MAX_POINTERS * self.stride.0)
-            );
-            return Err(ParamError::new("footprint", message));
-        }
+        let [least, most] = [2, MAX_POINTERS].map(|pointers| Bytes(pointers * self.stride.0));
+        let enough = (2..=MAX_POINTERS).contains(&pointers);
+        let allowed = format_args!("{least} to {most}");
+        require(enough, "footprint", self.footprint, allowed)?;
         within("reads", self.reads.unwrap_or(1), 1, MAX_READS)?;
         whole_lines("base", self.base)
     }
 
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
         self.check()?;
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "footprint",
-            base: self.base.0,
-            bytes: self.footprint.0,
-        };
+        let need = Need::of_data(self.data, self.base, "footprint", self.footprint.0);
         let start = need.place(ctx)?;
         let total = self.footprint.0 / self.stride.0;
         let (first, pointers) = share("footprint", total, ctx)?;
-        if total / (ctx.requesters.max(1) as u64) < 2 {
-            let message = format!(
-                "found {}; allowed: two pointers for each core",
-                self.footprint
-            );
-            return Err(WorkloadError::param("footprint", message));
-        }
+        let enough = total / (ctx.requesters.max(1) as u64) >= 2;
+        let allowed = "two pointers for each core";
+        require(enough, "footprint", self.footprint, allowed)?;
         Ok(Box::new(Run {
             first: start + first * self.stride.0,
             stride: self.stride.0,

@@ -11,9 +11,10 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, share, whole_lines, within};
+use super::common::{Memory, Need, phase, share, whole_lines, within};
+use super::stream_threads::{ELEMENT, Loop, SCALAR};
 use crate::error::WorkloadError;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::{Action, After, Phase, Program, Step};
 use crate::workload::{SourceContext, Workload, WorkloadForm};
 
@@ -22,12 +23,8 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<StreamKernels>(
     "STREAM's copy, scale, add and triad, executed on a core",
 );
 
-/// Bytes of an element, a double.
-const ELEMENT: u64 = 8;
 /// The number of elements in a line.
 const LINE_ELEMENTS: u64 = LINE_BYTES / ELEMENT;
-/// The factor of scale and triad.
-const SCALAR: f64 = 3.0;
 /// Most repeats: a program has at most 256 phases, of which one is `init` and four
 /// belong to each repeat.
 const MAX_REPEATS: u64 = 63;
@@ -78,39 +75,25 @@ impl Workload for StreamKernels {
 
     fn check(&self) -> Result<(), ParamError> {
         within("elements", self.elements, LINE_ELEMENTS, 1 << 28)?;
-        if !self.elements.is_multiple_of(LINE_ELEMENTS) {
-            let message = format!("found {}; allowed: multiples of 8", self.elements);
-            return Err(ParamError::new("elements", message));
-        }
+        let whole = self.elements.is_multiple_of(LINE_ELEMENTS);
+        require(whole, "elements", self.elements, "multiples of 8")?;
         within("repeats", u64::from(self.repeats), 1, MAX_REPEATS)?;
-        if ![8, 16, 32, 64].contains(&self.access.0) {
-            let message = format!("found {}; allowed: 8 B, 16 B, 32 B, 64 B", self.access);
-            return Err(ParamError::new("access", message));
-        }
+        let known = [8, 16, 32, 64].contains(&self.access.0);
+        require(known, "access", self.access, "8 B, 16 B, 32 B, 64 B")?;
         whole_lines("base", self.base)
     }
 
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
         self.check()?;
         let bytes = self.elements * ELEMENT;
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "elements",
-            base: self.base.0,
-            bytes: 3 * bytes,
-        };
+        let need = Need::of_data(self.data, self.base, "elements", 3 * bytes);
         let start = need.place(ctx)?;
         let (first, lines) = share("elements", self.elements / LINE_ELEMENTS, ctx)?;
         let elements = (lines * LINE_ELEMENTS) as usize;
         let slice = start + first * LINE_BYTES;
         Ok(Box::new(Run {
             bases: [slice, slice + bytes, slice + 2 * bytes],
-            arrays: [
-                vec![0.0; elements],
-                vec![0.0; elements],
-                vec![0.0; elements],
-            ],
+            arrays: std::array::from_fn(|_| vec![0.0; elements]),
             wide: (self.access.0 / ELEMENT) as usize,
             cycles: self.cycles,
             phases: phases(self.repeats, self.access.0 / ELEMENT),
@@ -121,79 +104,24 @@ impl Workload for StreamKernels {
     }
 }
 
-/// One of STREAM's loops: which arrays it loads and stores.
-struct Loop {
-    name: &'static str,
-    /// Indices of the arrays loaded, then of those stored.
-    arrays: &'static [usize],
-    /// How many of `arrays` are loaded.
-    loads: usize,
-    /// Whether the loop does arithmetic, which takes `cycles`.
-    computes: bool,
-}
-
 const A: usize = 0;
-const B: usize = 1;
-const C: usize = 2;
 
-const INIT: Loop = Loop {
-    name: "init",
-    arrays: &[A, B, C],
-    loads: 0,
-    computes: false,
-};
-
-const LOOPS: [Loop; 4] = [
-    Loop {
-        name: "copy",
-        arrays: &[A, C],
-        loads: 1,
-        computes: false,
-    },
-    Loop {
-        name: "scale",
-        arrays: &[C, B],
-        loads: 1,
-        computes: true,
-    },
-    Loop {
-        name: "add",
-        arrays: &[A, B, C],
-        loads: 2,
-        computes: true,
-    },
-    Loop {
-        name: "triad",
-        arrays: &[B, C, A],
-        loads: 2,
-        computes: true,
-    },
-];
-
-/// The loop that a phase executes.
-fn loop_of(phase: usize) -> &'static Loop {
-    match phase {
-        0 => &INIT,
-        _ => &LOOPS[(phase - 1) % LOOPS.len()],
-    }
+/// The loop of a phase; `None` for `init`, which stores to all arrays.
+fn loop_of(phase: usize) -> Option<Loop> {
+    Some(Loop::ALL[phase.checked_sub(1)? % Loop::ALL.len()])
 }
 
 /// Makes all phases, in which an operation is `wide` elements.
 fn phases(repeats: u32, wide: u64) -> Vec<Phase> {
-    let init = Phase {
-        name: INIT.name.to_owned(),
-        bytes: Bytes(0),
+    let named = move |each: Loop, repeat| {
+        let name = match repeat {
+            1 => each.name().to_owned(),
+            _ => format!("{}-{repeat}", each.name()),
+        };
+        phase(&name, (each.arrays().0.len() as u64 + 1) * ELEMENT * wide)
     };
-    let repeated = (1..=repeats).flat_map(|repeat| {
-        LOOPS.iter().map(move |each| Phase {
-            name: match repeat {
-                1 => each.name.to_owned(),
-                _ => format!("{}-{repeat}", each.name),
-            },
-            bytes: Bytes(each.arrays.len() as u64 * ELEMENT * wide),
-        })
-    });
-    std::iter::once(init).chain(repeated).collect()
+    let repeated = (1..=repeats).flat_map(|repeat| Loop::ALL.map(|each| named(each, repeat)));
+    std::iter::once(phase("init", 0)).chain(repeated).collect()
 }
 
 /// The initial value of an element of `a`.
@@ -226,12 +154,12 @@ impl Run {
     fn execute(&mut self) {
         let [a, b, c] = &mut self.arrays;
         for i in self.element..self.element + self.wide {
-            match (self.phase, self.phase.wrapping_sub(1) % LOOPS.len()) {
-                (0, _) => (a[i], b[i], c[i]) = (initial(i), 2.0, 0.0),
-                (_, 0) => c[i] = a[i],
-                (_, 1) => b[i] = SCALAR * c[i],
-                (_, 2) => c[i] = a[i] + b[i],
-                _ => a[i] = b[i] + SCALAR * c[i],
+            match loop_of(self.phase) {
+                None => (a[i], b[i], c[i]) = (initial(i), 2.0, 0.0),
+                Some(Loop::Copy) => c[i] = a[i],
+                Some(Loop::Scale) => b[i] = SCALAR * c[i],
+                Some(Loop::Add) => c[i] = a[i] + b[i],
+                Some(Loop::Triad) => a[i] = b[i] + SCALAR * c[i],
             }
         }
     }
@@ -252,35 +180,30 @@ impl Program for Run {
         if self.phase == self.phases.len() {
             return None;
         }
-        let (each, access) = (loop_of(self.phase), self.accesses);
-        let hpa = Hpa(self.bases[each.arrays[access]] + self.element as u64 * ELEMENT);
-        let phase = self.phase as u8;
+        let each = loop_of(self.phase);
+        // The phase `init` loads nothing, and stores to one array after the other.
+        let (loads, stored) = each.map_or((&[][..], self.accesses), Loop::arrays);
+        let array = loads.get(self.accesses).copied();
+        let last = each.map_or(self.arrays.len() - 1, |_| loads.len());
+        let first = self.bases[array.unwrap_or(stored)];
+        let mut step = Step {
+            phase: self.phase as u8,
+            ends: self.accesses == last,
+            ..Step::new(Hpa(first + self.element as u64 * ELEMENT), Action::Load)
+        };
+        if array.is_none() {
+            step.action = Action::Store;
+            if let Some(each) = each {
+                step.after = After::Previous;
+                step.cycles = if each == Loop::Copy { 0 } else { self.cycles };
+            }
+        }
         self.accesses += 1;
-        let ends = self.accesses == each.arrays.len();
-        if ends {
+        if step.ends {
             self.execute();
             self.go_on();
         }
-        let step = Step::new(hpa, Action::Load);
-        if access < each.loads {
-            return Some(Step {
-                phase,
-                ends,
-                ..step
-            });
-        }
-        let after = match each.loads {
-            0 => After::Nothing,
-            _ => After::Previous,
-        };
-        Some(Step {
-            action: Action::Store,
-            after,
-            cycles: if each.computes { self.cycles } else { 0 },
-            phase,
-            ends,
-            ..step
-        })
+        Some(step)
     }
 
     fn phases(&self) -> &[Phase] {
@@ -292,7 +215,7 @@ impl Program for Run {
         if self.phase != self.phases.len() {
             return Err("STREAM has not finished".to_owned());
         }
-        let repeats = (self.phases.len() - 1) / LOOPS.len();
+        let repeats = (self.phases.len() - 1) / Loop::ALL.len();
         for element in 0..self.arrays[A].len() {
             let (mut a, mut b, mut c) = (initial(element), 2.0, 0.0);
             for _ in 0..repeats {

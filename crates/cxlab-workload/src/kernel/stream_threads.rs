@@ -15,10 +15,10 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, phase, within};
+use super::common::{Memory, Need, aligned, doubles, phase, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::Phase;
 use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
 use crate::workload::{Workload, WorkloadForm};
@@ -31,9 +31,9 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<StreamThreads>(
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 /// Bytes of an element, a double.
-const ELEMENT: u64 = 8;
+pub(super) const ELEMENT: u64 = 8;
 /// The factor of scale and triad.
-const SCALAR: f64 = 3.0;
+pub(super) const SCALAR: f64 = 3.0;
 /// Most repeats of the loops.
 const MAX_REPEATS: u32 = 1_000_000;
 
@@ -52,7 +52,10 @@ pub enum Loop {
 }
 
 impl Loop {
-    const fn name(self) -> &'static str {
+    /// STREAM's loops, in its order.
+    pub(super) const ALL: [Loop; 4] = [Loop::Copy, Loop::Scale, Loop::Add, Loop::Triad];
+
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Loop::Copy => "copy",
             Loop::Scale => "scale",
@@ -62,7 +65,7 @@ impl Loop {
     }
 
     /// The arrays that are loaded, and the array that is stored: 0, 1, 2 for `a`, `b`, `c`.
-    const fn arrays(self) -> (&'static [usize], usize) {
+    pub(super) const fn arrays(self) -> (&'static [usize], usize) {
         match self {
             Loop::Copy => (&[0], 2),
             Loop::Scale => (&[2], 1),
@@ -109,7 +112,7 @@ impl Default for StreamThreads {
     fn default() -> Self {
         StreamThreads {
             array: Bytes(8 << 20),
-            loops: vec![Loop::Copy, Loop::Scale, Loop::Add, Loop::Triad],
+            loops: Loop::ALL.to_vec(),
             repeats: 1,
             access: Bytes(LINE_BYTES),
             outstanding: 16,
@@ -130,43 +133,29 @@ impl Workload for StreamThreads {
         within("loops", self.loops.len() as u64, 1, 16)?;
         within("repeats", self.repeats.into(), 1, MAX_REPEATS.into())?;
         within("outstanding", self.outstanding.into(), 1, 4096)?;
-        if ![8, 16, 32, 64].contains(&self.access.0) {
-            let message = format!("found {}; allowed: 8 B, 16 B, 32 B, 64 B", self.access);
-            return Err(ParamError::new("access", message));
-        }
+        let known = [8, 16, 32, 64].contains(&self.access.0);
+        require(known, "access", self.access, "8 B, 16 B, 32 B, 64 B")?;
         aligned("base", self.base, 4096)
     }
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
         // The line after the arrays is the barrier's counter.
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "array",
-            base: self.base.0,
-            bytes: 3 * self.array.0 + LINE_BYTES,
-        };
+        let bytes = 3 * self.array.0 + LINE_BYTES;
+        let need = Need::of_data(self.data, self.base, "array", bytes);
         let first = need.place_for(ctx)?;
         let named = |each: &Loop| {
             let (loads, _) = each.arrays();
             phase(each.name(), (loads.len() as u64 + 1) * self.access.0)
         };
-        Ok(Box::new(Kernel {
+        Ok(Box::new(Arc::new(Run {
+            params: self.clone(),
+            first,
+            cores: ctx.cores as u64,
+            seed: ctx.draws,
             phases: self.loops.iter().map(named).collect(),
-            run: Arc::new(Run {
-                params: self.clone(),
-                first,
-                cores: ctx.cores as u64,
-                seed: ctx.draws,
-            }),
-        }))
+        })))
     }
-}
-
-struct Kernel {
-    run: Arc<Run>,
-    phases: Vec<Phase>,
 }
 
 struct Run {
@@ -175,17 +164,12 @@ struct Run {
     cores: u64,
     /// Seed of the order in which threads first access their pages.
     seed: u64,
+    phases: Vec<Phase>,
 }
 
 /// The initial values of an element of `a`, `b` and `c`.
 fn initial(element: u64) -> [f64; 3] {
     [1.0 + (element % 1024) as f64 / 1024.0, 2.0, 0.0]
-}
-
-/// The doubles in a sequence of bytes.
-fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
-    let (whole, _) = bytes.as_chunks::<{ ELEMENT as usize }>();
-    whole.iter().map(|bytes| f64::from_le_bytes(*bytes))
 }
 
 impl Run {
@@ -282,31 +266,30 @@ fn combine(each: Loop, loaded: &[Vec<u8>]) -> Vec<u8> {
     results.flat_map(f64::to_le_bytes).collect()
 }
 
-impl ThreadedKernel for Kernel {
+impl ThreadedKernel for Arc<Run> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn prepare(&self, image: &Image) {
-        let run = &self.run;
-        for element in 0..run.params.array.0 / ELEMENT {
+        for element in 0..self.params.array.0 / ELEMENT {
             for (array, value) in initial(element).into_iter().enumerate() {
-                let hpa = Hpa(run.array(array) + element * ELEMENT);
+                let hpa = Hpa(self.array(array) + element * ELEMENT);
                 image.write(hpa, ELEMENT as u8, value.to_bits());
             }
         }
-        image.write(Hpa(run.array(3)), 8, 0);
+        image.write(Hpa(self.array(3)), 8, 0);
     }
 
     fn first_touches(&self) -> Vec<Hpa> {
-        self.run.first_touches()
+        Run::first_touches(self)
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {
         let Place::Core { core } = place else {
             return Vec::new();
         };
-        let run = Arc::clone(&self.run);
+        let run = Arc::clone(self);
         vec![Thread::new(move |t| async move {
             run.work(&t, core as u64).await;
         })]
@@ -318,18 +301,17 @@ impl ThreadedKernel for Kernel {
 
     /// Computes each element by itself, as STREAM's check does for its single value.
     fn check(&self, image: &Image) -> Result<(), String> {
-        let run = &self.run;
-        for element in 0..run.params.array.0 / ELEMENT {
+        for element in 0..self.params.array.0 / ELEMENT {
             let mut values = initial(element);
-            for _ in 0..run.params.repeats {
-                for each in &run.params.loops {
+            for _ in 0..self.params.repeats {
+                for each in &self.params.loops {
                     let (from, to) = each.arrays();
                     let operands: Vec<f64> = from.iter().map(|array| values[*array]).collect();
                     values[to] = each.compute(&operands);
                 }
             }
             let found = [0, 1, 2].map(|array| {
-                let hpa = Hpa(run.array(array) + element * ELEMENT);
+                let hpa = Hpa(self.array(array) + element * ELEMENT);
                 f64::from_bits(image.read(hpa, ELEMENT as u8))
             });
             if found != values {

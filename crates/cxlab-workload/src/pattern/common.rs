@@ -4,16 +4,16 @@
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, SimTime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
-use crate::op::{MemOp, OpKind};
+use crate::op::{MemOp, OpKind, OpSource};
+use crate::params::require;
 use crate::workload::SourceContext;
 
 /// How reads and writes are mixed when both occur.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
     /// Each operation is a read with probability `read_ratio`, independently.
@@ -80,9 +80,40 @@ macro_rules! pattern_params {
                 }
             }
         }
+
+        impl crate::workload::Workload for $name {
+            fn check(&self) -> Result<(), cxlab_engine::catalog::ParamError> {
+                self.common().check()?;
+                self.check_own()
+            }
+
+            fn request(&self) -> cxlab_engine::units::Bytes {
+                self.request
+            }
+
+            fn source(
+                &self,
+                ctx: &crate::workload::SourceContext,
+            ) -> Result<Box<dyn crate::op::OpSource>, crate::error::WorkloadError> {
+                self.check()?;
+                let common = self.common();
+                self.source_of(common.region(ctx)?, common.mixer())
+            }
+        }
     };
 }
 pub(super) use pattern_params;
+
+/// What a pattern adds to the parameters that all patterns share.
+pub(super) trait Pattern {
+    /// Checks the pattern's own parameters as far as possible before the system is known.
+    fn check_own(&self) -> Result<(), ParamError> {
+        Ok(())
+    }
+
+    /// Makes the source of one requester, which accesses this region.
+    fn source_of(&self, region: Region, mixer: Mixer) -> Result<Box<dyn OpSource>, WorkloadError>;
+}
 
 /// The parameters that all patterns share, for one pattern.
 pub(super) struct Common {
@@ -98,43 +129,24 @@ impl Common {
     /// Checks the parameters as far as possible before the system is known.
     pub fn check(&self) -> Result<(), ParamError> {
         unit_interval("read_ratio", self.read_ratio)?;
-        if !self.request.0.is_power_of_two() || !(32..=4096).contains(&self.request.0) {
-            let message = format!(
-                "found {}; allowed: powers of two from 32 B to 4 KiB",
-                self.request
-            );
-            return Err(ParamError::new("request", message));
-        }
-        whole_lines("offset", self.offset)?;
+        let bytes = self.request.0;
+        let known = bytes.is_power_of_two() && (32..=4096).contains(&bytes);
+        let allowed = "powers of two from 32 B to 4 KiB";
+        require(known, "request", self.request, allowed)?;
         self.whole_requests("offset", self.offset)?;
-        match self.footprint {
-            Some(Bytes(0)) => Err(ParamError::new(
-                "footprint",
-                "found 0 B; allowed: 64 B and more",
-            )),
-            Some(footprint) => {
-                whole_lines("footprint", footprint)?;
-                self.whole_requests("footprint", footprint)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Returns an error for a size that is not a multiple of the request size.
-    fn whole_requests(&self, field: &str, size: Bytes) -> Result<(), ParamError> {
-        if size.0.is_multiple_of(self.request.0) {
+        let Some(footprint) = self.footprint else {
             return Ok(());
-        }
-        let message = format!(
-            "found {} B; allowed: multiples of {}, the request",
-            size.0, self.request
-        );
-        Err(ParamError::new(field, message))
+        };
+        require(footprint.0 > 0, "footprint", "0 B", "64 B and more")?;
+        self.whole_requests("footprint", footprint)
     }
 
-    /// Bytes of an operation.
-    pub fn request(&self) -> Bytes {
-        self.request
+    /// Returns an error for a size that is not a multiple of the line and of the request size.
+    fn whole_requests(&self, field: &str, size: Bytes) -> Result<(), ParamError> {
+        whole_lines(field, size)?;
+        let found = format_args!("{} B", size.0);
+        let allowed = format_args!("multiples of {}, the request", self.request);
+        require(size.0.is_multiple_of(self.request.0), field, found, allowed)
     }
 
     /// The part of memory that one requester accesses in this system.
@@ -145,25 +157,14 @@ impl Common {
         let footprint = self
             .footprint
             .map_or(room / self.grain() * self.grain(), |bytes| bytes.0);
-        if room < self.grain() {
-            let message = format!(
-                "found {}; allowed: at most {} B, so that an operation fits in the {} of memory",
-                self.offset,
-                span.saturating_sub(self.grain()),
-                ctx.span
-            );
-            return Err(WorkloadError::param("offset", message));
-        }
-        if footprint > room {
-            let message = format!(
-                "found {}; allowed: 64 B to {} ({} of memory from offset {})",
-                Bytes(footprint),
-                Bytes(room / LINE_BYTES * LINE_BYTES),
-                ctx.span,
-                self.offset
-            );
-            return Err(WorkloadError::param("footprint", message));
-        }
+        let (memory, offset) = (ctx.span, self.offset);
+        let most = span.saturating_sub(self.grain());
+        let allowed =
+            format_args!("at most {most} B, so that an operation fits in the {memory} of memory");
+        require(room >= self.grain(), "offset", offset, allowed)?;
+        let most = Bytes(room / LINE_BYTES * LINE_BYTES);
+        let allowed = format_args!("64 B to {most} ({memory} of memory from offset {offset})");
+        require(footprint <= room, "footprint", Bytes(footprint), allowed)?;
         let whole = Region {
             first: self.offset.0,
             lines: footprint / self.request.0,
@@ -220,14 +221,10 @@ impl Region {
     fn slice(self, ctx: &SourceContext) -> Result<Region, WorkloadError> {
         let requesters = ctx.requesters.max(1) as u64;
         let lines = self.lines / requesters;
-        if lines == 0 {
-            let message = format!(
-                "found a footprint of {}; allowed: at least {} for each of {requesters} requesters",
-                Bytes(self.lines * self.bytes),
-                Bytes(self.bytes)
-            );
-            return Err(WorkloadError::param("private", message));
-        }
+        let (all, least) = (Bytes(self.lines * self.bytes), Bytes(self.bytes));
+        let found = format_args!("a footprint of {all}");
+        let allowed = format_args!("at least {least} for each of {requesters} requesters");
+        require(lines > 0, "private", found, allowed)?;
         let requester = (ctx.requester as u64).min(requesters - 1);
         Ok(Region {
             first: self.first + requester * lines * self.bytes,
@@ -294,22 +291,12 @@ pub(super) fn untimed(block: Block, kind: OpKind) -> MemOp {
 
 /// Returns an error for a fraction outside 0..=1.
 pub(super) fn unit_interval(field: &str, value: f64) -> Result<(), ParamError> {
-    if (0.0..=1.0).contains(&value) {
-        return Ok(());
-    }
-    Err(ParamError::new(
-        field,
-        format!("found {value}; allowed: 0 to 1"),
-    ))
+    require((0.0..=1.0).contains(&value), field, value, "0 to 1")
 }
 
 /// Returns an error for a size that is not a multiple of the line size.
 pub(super) fn whole_lines(field: &str, size: Bytes) -> Result<(), ParamError> {
-    if size.0.is_multiple_of(LINE_BYTES) {
-        return Ok(());
-    }
-    Err(ParamError::new(
-        field,
-        format!("found {} B; allowed: multiples of 64 B", size.0),
-    ))
+    let found = format_args!("{} B", size.0);
+    let whole = size.0.is_multiple_of(LINE_BYTES);
+    require(whole, field, found, "multiples of 64 B")
 }

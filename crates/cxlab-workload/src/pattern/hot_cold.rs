@@ -3,13 +3,12 @@
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, unit_interval, untimed};
+use super::common::{Mixer, Pattern, Region, pattern_params, unit_interval, untimed};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::entry;
-use crate::workload::{SourceContext, Workload};
+use crate::params::{entry, require};
+use crate::workload::Workload;
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<HotCold>(
     "hot-cold",
@@ -40,34 +39,23 @@ save_state!(Source {
     built: region, hot_lines, hot_accesses;
 });
 
-impl Workload for HotCold {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()?;
+impl Pattern for HotCold {
+    fn check_own(&self) -> Result<(), ParamError> {
         unit_interval("hot_accesses", self.hot_accesses)?;
-        if self.hot_footprint > 0.0 && self.hot_footprint < 1.0 {
-            return Ok(());
-        }
-        let message = format!("found {}; allowed: above 0 and below 1", self.hot_footprint);
-        Err(ParamError::new("hot_footprint", message))
+        let (field, part) = ("hot_footprint", self.hot_footprint);
+        require(part > 0.0 && part < 1.0, field, part, "above 0 and below 1")
     }
 
-    fn request(&self) -> Bytes {
-        self.common().request()
-    }
-
-    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        self.check()?;
-        let common = self.common();
-        let region = common.region(ctx)?;
-        if region.lines < 2 {
-            let message =
-                "found 64 B for a requester; allowed: 128 B and more, a hot and a cold line";
-            return Err(WorkloadError::param("footprint", message));
-        }
+    fn source_of(&self, region: Region, mixer: Mixer) -> Result<Box<dyn OpSource>, WorkloadError> {
+        let (found, allowed) = (
+            "64 B for a requester",
+            "128 B and more, a hot and a cold line",
+        );
+        require(region.lines > 1, "footprint", found, allowed)?;
         let hot_lines = (region.lines as f64 * self.hot_footprint).round() as u64;
         Ok(Box::new(Source {
             region,
-            mixer: common.mixer(),
+            mixer,
             hot_lines: hot_lines.clamp(1, region.lines - 1),
             hot_accesses: self.hot_accesses,
         }))

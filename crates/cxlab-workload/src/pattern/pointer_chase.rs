@@ -1,17 +1,16 @@
 //! Dependent operations along a random cycle through every line of the footprint, as in latency
 //! benchmarks (`lat_mem_rd`, Intel MLC).
 
-use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, untimed};
+use super::common::{Mixer, Pattern, Region, pattern_params, untimed};
 use super::permutation::Cycle;
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
 use crate::params::entry;
-use crate::workload::{SourceContext, Workload};
+use crate::workload::Workload;
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<PointerChase>(
     "pointer-chase",
@@ -35,20 +34,11 @@ save_state!(Source {
     built: region;
 });
 
-impl Workload for PointerChase {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()
-    }
-
-    fn request(&self) -> Bytes {
-        self.common().request()
-    }
-
-    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        let common = self.common();
+impl Pattern for PointerChase {
+    fn source_of(&self, region: Region, mixer: Mixer) -> Result<Box<dyn OpSource>, WorkloadError> {
         Ok(Box::new(Source {
-            region: common.region(ctx)?,
-            mixer: common.mixer(),
+            region,
+            mixer,
             cycle: None,
         }))
     }

@@ -1,15 +1,14 @@
 //! Sequential lines through the footprint, over and over, as STREAM and `memcpy` access memory.
 
-use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, untimed};
+use super::common::{Mixer, Pattern, Region, pattern_params, untimed};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
 use crate::params::entry;
-use crate::workload::{SourceContext, Workload};
+use crate::workload::Workload;
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Stream>(
     "stream",
@@ -32,20 +31,11 @@ save_state!(Source {
     built: region;
 });
 
-impl Workload for Stream {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()
-    }
-
-    fn request(&self) -> Bytes {
-        self.common().request()
-    }
-
-    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        let common = self.common();
+impl Pattern for Stream {
+    fn source_of(&self, region: Region, mixer: Mixer) -> Result<Box<dyn OpSource>, WorkloadError> {
         Ok(Box::new(Source {
-            region: common.region(ctx)?,
-            mixer: common.mixer(),
+            region,
+            mixer,
             next: 0,
         }))
     }

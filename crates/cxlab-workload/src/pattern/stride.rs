@@ -5,11 +5,11 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, untimed, whole_lines};
+use super::common::{Mixer, Pattern, Region, pattern_params, untimed, whole_lines};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::entry;
-use crate::workload::{SourceContext, Workload};
+use crate::params::{entry, require};
+use crate::workload::Workload;
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Stride>(
     "stride",
@@ -39,46 +39,23 @@ save_state!(Source {
     built: region, stride;
 });
 
-impl Workload for Stride {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()?;
-        if self.stride.0 == 0 {
-            return Err(ParamError::new(
-                "stride",
-                "found 0 B; allowed: 64 B and more",
-            ));
-        }
+impl Pattern for Stride {
+    fn check_own(&self) -> Result<(), ParamError> {
+        require(self.stride.0 > 0, "stride", "0 B", "64 B and more")?;
         whole_lines("stride", self.stride)
     }
 
-    fn request(&self) -> Bytes {
-        self.common().request()
-    }
-
-    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        self.check()?;
-        let common = self.common();
-        let region = common.region(ctx)?;
+    fn source_of(&self, region: Region, mixer: Mixer) -> Result<Box<dyn OpSource>, WorkloadError> {
         let stride = self.stride.0 / region.bytes;
-        if !self.stride.0.is_multiple_of(region.bytes) {
-            let message = format!(
-                "found {}; allowed: multiples of {}, the request",
-                self.stride,
-                Bytes(region.bytes)
-            );
-            return Err(WorkloadError::param("stride", message));
-        }
-        if stride >= region.lines {
-            let footprint = Bytes(region.lines * region.bytes);
-            let message = format!(
-                "found {}; allowed: less than {footprint}, the footprint",
-                self.stride
-            );
-            return Err(WorkloadError::param("stride", message));
-        }
+        let whole = self.stride.0.is_multiple_of(region.bytes);
+        let allowed = format_args!("multiples of {}, the request", Bytes(region.bytes));
+        require(whole, "stride", self.stride, allowed)?;
+        let footprint = Bytes(region.lines * region.bytes);
+        let allowed = format_args!("less than {footprint}, the footprint");
+        require(stride < region.lines, "stride", self.stride, allowed)?;
         Ok(Box::new(Source {
             region,
-            mixer: common.mixer(),
+            mixer,
             stride,
             start: 0,
             next: 0,

@@ -1,15 +1,14 @@
 //! Lines drawn uniformly at random, as GUPS accesses memory.
 
-use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, untimed};
+use super::common::{Mixer, Pattern, Region, pattern_params, untimed};
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
 use crate::params::entry;
-use crate::workload::{SourceContext, Workload};
+use crate::workload::Workload;
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Uniform>(
     "uniform",
@@ -31,21 +30,9 @@ save_state!(Source {
     built: region;
 });
 
-impl Workload for Uniform {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()
-    }
-
-    fn request(&self) -> Bytes {
-        self.common().request()
-    }
-
-    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        let common = self.common();
-        Ok(Box::new(Source {
-            region: common.region(ctx)?,
-            mixer: common.mixer(),
-        }))
+impl Pattern for Uniform {
+    fn source_of(&self, region: Region, mixer: Mixer) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Ok(Box::new(Source { region, mixer }))
     }
 }
 

@@ -3,14 +3,13 @@
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::Bytes;
 
-use super::common::{Mixer, Region, pattern_params, untimed};
+use super::common::{Mixer, Pattern, Region, pattern_params, untimed};
 use super::permutation::Cycle;
 use crate::error::WorkloadError;
 use crate::op::{MemOp, OpSource};
-use crate::params::entry;
-use crate::workload::{SourceContext, Workload};
+use crate::params::{entry, require};
+use crate::workload::Workload;
 use crate::zipf::Zipf as Law;
 
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<Zipf>(
@@ -44,28 +43,17 @@ save_state!(Source {
     built: region, law, order;
 });
 
-impl Workload for Zipf {
-    fn check(&self) -> Result<(), ParamError> {
-        self.common().check()?;
-        if self.exponent > 0.0 && self.exponent <= 4.0 {
-            return Ok(());
-        }
-        let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
-        Err(ParamError::new("exponent", message))
+impl Pattern for Zipf {
+    fn check_own(&self) -> Result<(), ParamError> {
+        let known = self.exponent > 0.0 && self.exponent <= 4.0;
+        require(known, "exponent", self.exponent, "above 0, at most 4")
     }
 
-    fn request(&self) -> Bytes {
-        self.common().request()
-    }
-
-    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        self.check()?;
-        let common = self.common();
-        let region = common.region(ctx)?;
+    fn source_of(&self, region: Region, mixer: Mixer) -> Result<Box<dyn OpSource>, WorkloadError> {
         let mut fixed = StreamRng::new(0, "zipf");
         Ok(Box::new(Source {
             region,
-            mixer: common.mixer(),
+            mixer,
             law: Law::new(region.lines, self.exponent),
             order: self.scramble.then(|| Cycle::new(region.lines, &mut fixed)),
         }))

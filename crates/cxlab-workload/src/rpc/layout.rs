@@ -61,9 +61,10 @@ pub struct Object {
     pub allocations: Vec<(u64, u64)>,
 }
 
-/// The offsets of all fields of each message type.
+/// A schema with the offsets of all fields of each message type.
 #[derive(Clone, Debug)]
 pub struct Layout {
+    schema: Schema,
     types: Vec<TypeLayout>,
 }
 
@@ -81,6 +82,14 @@ pub fn element_size(kind: Kind) -> u64 {
     }
 }
 
+/// Bytes of a field in the fixed part of an object.
+pub(crate) fn field_size(field: Field) -> u64 {
+    match field.repeated {
+        true => 16,
+        false => element_size(field.kind),
+    }
+}
+
 impl Layout {
     /// Computes the layout of all types of a schema.
     pub fn new(schema: &Schema) -> Layout {
@@ -88,11 +97,7 @@ impl Layout {
             let mut at = HEADER;
             let mut offsets = Vec::with_capacity(fields.len());
             for field in fields {
-                let size = if field.repeated {
-                    16
-                } else {
-                    element_size(field.kind)
-                };
+                let size = field_size(*field);
                 at = at.next_multiple_of(size.min(8));
                 offsets.push(at);
                 at += size;
@@ -103,6 +108,7 @@ impl Layout {
             }
         };
         Layout {
+            schema: schema.clone(),
             types: schema.types.iter().map(|kind| of(&kind.fields)).collect(),
         }
     }
@@ -117,45 +123,22 @@ impl Layout {
         self.types[kind].size
     }
 
-    /// Lays out a message from address `base` on. Fixed parts come before the data that they point
-    /// to, and every field is a piece of its own. Each part begins at a multiple of `align`.
-    pub fn scattered(
-        &self,
-        schema: &Schema,
-        kind: usize,
-        message: &Message,
-        base: u64,
-        align: u64,
-    ) -> Object {
-        self.place(schema, kind, message, base, align, false)
+    /// Lays out a message of a type from address `base` on. Fixed parts come before the data that
+    /// they point to, and every field is a piece of its own. Each part begins at a multiple of `align`.
+    pub fn scattered(&self, kind: usize, message: &Message, base: u64, align: u64) -> Object {
+        self.place(kind, message, base, align, false)
     }
 
-    /// Lays out a message from address `base` on as a decoder appends it. Fixed parts come after
-    /// the data that they point to, and each is one piece. The addresses of the pieces ascend,
+    /// Lays out a message of a type from address `base` on as a decoder appends it. Fixed parts come
+    /// after the data that they point to, and each is one piece. The addresses of the pieces ascend,
     /// without gaps but for alignment.
-    pub fn appended(
-        &self,
-        schema: &Schema,
-        kind: usize,
-        message: &Message,
-        base: u64,
-        align: u64,
-    ) -> Object {
-        self.place(schema, kind, message, base, align, true)
+    pub fn appended(&self, kind: usize, message: &Message, base: u64, align: u64) -> Object {
+        self.place(kind, message, base, align, true)
     }
 
-    fn place(
-        &self,
-        schema: &Schema,
-        kind: usize,
-        message: &Message,
-        base: u64,
-        align: u64,
-        append: bool,
-    ) -> Object {
+    fn place(&self, kind: usize, message: &Message, base: u64, align: u64, append: bool) -> Object {
         let mut writer = Writer {
             layout: self,
-            schema,
             align,
             append,
             object: Object {
@@ -170,7 +153,6 @@ impl Layout {
 
 struct Writer<'a> {
     layout: &'a Layout,
-    schema: &'a Schema,
     align: u64,
     append: bool,
     object: Object,
@@ -207,7 +189,7 @@ impl Writer<'_> {
                 .take_while(|(other, _)| other == place);
             let count = of_field.count();
             let values = &message.fields[at..at + count];
-            let (bytes, part) = self.field(self.schema.types[kind].fields[*place], values);
+            let (bytes, part) = self.field(self.layout.schema.types[kind].fields[*place], values);
             let offset = self.layout.offset(kind, *place);
             fixed[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
             let number = u32::from(part == Part::Number);
@@ -238,9 +220,7 @@ impl Writer<'_> {
                 Some(_) => Part::Number,
                 None => Part::Pointer,
             };
-            let value = values
-                .last()
-                .map(|(_, value)| self.element(field.kind, value));
+            let value = values.last().map(|(_, one)| self.element(field.kind, one));
             return (value.unwrap_or_default(), part);
         }
         // An array is listed before the data that its elements point to, and written after them.
@@ -306,7 +286,7 @@ mod tests {
             let layout = Layout::new(&bench.schema);
             let one = move |kind| {
                 let message = bench.message(kind, &mut rng);
-                let object = layout.place(&bench.schema, kind, &message, 4096, 16, append);
+                let object = layout.place(kind, &message, 4096, 16, append);
                 (layout.clone(), object)
             };
             (0..10).map(one).collect::<Vec<_>>()
@@ -325,10 +305,8 @@ mod tests {
             assert_eq!(at, object.end);
             let mut listed = object.allocations.clone();
             listed.sort_unstable();
-            let pieces = object
-                .pieces
-                .iter()
-                .map(|piece| (piece.addr, piece.bytes.len() as u64));
+            let pieces = object.pieces.iter();
+            let pieces = pieces.map(|piece| (piece.addr, piece.bytes.len() as u64));
             assert_eq!(listed, pieces.collect::<Vec<_>>());
             assert_eq!(object.allocations[0].0, object.root);
         }
@@ -340,18 +318,13 @@ mod tests {
             let mut listed = object.allocations.clone();
             assert_eq!(listed[0].0, object.root);
             listed.sort_unstable();
-            assert!(
-                listed
-                    .windows(2)
-                    .all(|pair| pair[0].0 + pair[0].1 <= pair[1].0)
-            );
+            let apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 <= pair[1].0;
+            assert!(listed.windows(2).all(apart));
             for piece in &object.pieces {
                 let before = listed.partition_point(|(addr, _)| *addr <= piece.addr);
                 let (addr, bytes) = listed[before - 1];
-                assert!(
-                    piece.addr + piece.bytes.len() as u64 <= addr + bytes,
-                    "{piece:?}"
-                );
+                let end = piece.addr + piece.bytes.len() as u64;
+                assert!(end <= addr + bytes, "{piece:?}");
             }
         }
     }

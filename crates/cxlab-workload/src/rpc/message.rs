@@ -144,15 +144,6 @@ impl Message {
         }
         .message(kind, bytes.len(), 0)
     }
-
-    /// The number of fields that are set, including those of nested messages.
-    pub fn leaves(&self) -> usize {
-        let count = |(_, value): &(usize, Value)| match value {
-            Value::Message(message) => message.leaves(),
-            _ => 1,
-        };
-        self.fields.iter().map(count).sum()
-    }
 }
 
 struct Decoder<'a> {

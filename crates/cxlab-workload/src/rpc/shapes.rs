@@ -66,14 +66,6 @@ impl Bench {
         Bench { schema, shapes }
     }
 
-    /// Whether the sizes of the bench's fields were drawn, because the benchmark's
-    /// values are not public.
-    pub fn is_synthetic(number: usize) -> bool {
-        TABLES
-            .get(number)
-            .is_some_and(|table| table.contains("# SYNTHETIC"))
-    }
-
     /// Generates a top-level message with random contents. The index of its type is its number.
     pub fn message(&self, number: usize, rng: &mut StreamRng) -> Message {
         populate(&self.schema, number, &self.shapes[number], rng)
@@ -97,14 +89,12 @@ fn add(schema: &mut Schema, kind: usize, fields: &[Shape]) {
                 };
                 let fields = &mut schema.types[kind].fields;
                 let place = fields.partition_point(|field| field.number < number);
-                fields.insert(
-                    place,
-                    Field {
-                        number,
-                        kind: kind_of,
-                        repeated: false,
-                    },
-                );
+                let field = Field {
+                    number,
+                    kind: kind_of,
+                    repeated: false,
+                };
+                fields.insert(place, field);
                 place
             }
         };
@@ -160,10 +150,9 @@ fn varint(kind: Kind, size: u32, rng: &mut StreamRng) -> u64 {
     let top = 7 * size.min(10);
     // Positive signed numbers have one bit less. The smallest number of a size follows the largest
     // of the size below.
-    let low = if size == 1 {
-        0
-    } else {
-        1u64 << (top - 7).min(bits - 1)
+    let low = match size {
+        1 => 0,
+        _ => 1u64 << (top - 7).min(bits - 1),
     };
     let high_bits = top.min(bits - u32::from(signed));
     let high = u64::MAX >> (64 - high_bits);
@@ -193,11 +182,9 @@ fn read(table: &str) -> Vec<Vec<Shape>> {
 fn fields_of(text: &mut &[u8]) -> Vec<Shape> {
     let mut fields = Vec::new();
     while let Some((&byte, rest)) = text.split_first() {
-        *text = if byte == b' ' || byte == b'}' {
-            rest
-        } else {
-            text
-        };
+        if byte == b' ' || byte == b'}' {
+            *text = rest;
+        }
         match byte {
             b'}' => break,
             b' ' => continue,
@@ -254,6 +241,9 @@ fn kind_of(letter: u8) -> Kind {
 mod tests {
     use super::*;
 
+    /// What the tables say whose sizes were drawn.
+    const SYNTHETIC: &str = "# SYNTHETIC";
+
     /// The encoded top-level messages of a bench.
     fn written(number: usize) -> Vec<Vec<u8>> {
         let bench = Bench::new(number);
@@ -280,13 +270,10 @@ mod tests {
         for (bench, sum, least, most) in counted {
             let sizes: Vec<usize> = written(bench).iter().map(Vec::len).collect();
             assert_eq!(sizes.len(), 10);
-            let found = (
-                sizes.iter().sum(),
-                *sizes.iter().min().unwrap(),
-                *sizes.iter().max().unwrap(),
-            );
+            let [min, max] = [sizes.iter().min(), sizes.iter().max()].map(|size| *size.unwrap());
+            let found = (sizes.iter().sum(), min, max);
             assert_eq!(found, (sum, least, most), "bench {bench}");
-            assert!(!Bench::is_synthetic(bench));
+            assert!(!TABLES[bench].contains(SYNTHETIC));
         }
     }
 
@@ -300,12 +287,10 @@ mod tests {
             1 + fields.iter().map(inner).max().unwrap_or(0)
         }
         for (bench, deepest, types) in [(2, 14, 310), (5, 6, 95)] {
-            assert!(Bench::is_synthetic(bench));
+            assert!(TABLES[bench].contains(SYNTHETIC));
             let made = Bench::new(bench);
-            assert_eq!(
-                made.shapes.iter().map(|shape| depth(shape)).max(),
-                Some(deepest)
-            );
+            let found = made.shapes.iter().map(|shape| depth(shape)).max();
+            assert_eq!(found, Some(deepest));
             assert_eq!(made.schema.types.len(), types);
             assert_eq!(written(bench).len(), 10);
         }
@@ -324,26 +309,14 @@ mod tests {
             (Kind::Sint64, (1..=10).collect()),
         ];
         for (kind, sizes) in cases {
-            let field = Field {
-                number: 1,
-                kind,
-                repeated: false,
-            };
-            let schema = Schema {
-                types: vec![MessageType {
-                    fields: vec![field],
-                }],
-            };
+            let mut schema = Schema::default();
+            schema.types.push(MessageType::default());
+            add(&mut schema, 0, &[Shape::Leaf(1, kind, 0)]);
             for size in sizes {
                 for _ in 0..100 {
-                    let message = Message {
-                        fields: vec![(0, leaf(kind, size, &mut rng))],
-                    };
-                    assert_eq!(
-                        message.encode(&schema, 0).len(),
-                        1 + size as usize,
-                        "{kind:?}"
-                    );
+                    let fields = vec![(0, leaf(kind, size, &mut rng))];
+                    let bytes = Message { fields }.encode(&schema, 0);
+                    assert_eq!(bytes.len(), 1 + size as usize, "{kind:?}");
                 }
             }
         }

@@ -42,39 +42,35 @@ impl Handle {
         }
     }
 
+    #[inline]
+    fn value(&self, token: Token) -> Value<'_> {
+        Value {
+            handle: self,
+            token: Some(token),
+        }
+    }
+
     /// Issues any operation that carries no bytes.
     #[inline]
     pub fn issue(&self, op: ThreadOp) -> Value<'_> {
-        let token = Some(self.reach(|shared| shared.issue(op)));
-        Value {
-            handle: self,
-            token,
-        }
+        self.value(self.reach(|shared| shared.issue(op)))
     }
 
     /// Issues an operation that only synchronizes threads, such as an access
     /// to a lock ([`UNCOUNTED`]).
     pub fn issue_uncounted(&self, op: ThreadOp) -> Value<'_> {
-        let token = Some(self.reach(|shared| shared.issue_in(op, UNCOUNTED)));
-        Value {
-            handle: self,
-            token,
-        }
+        self.value(self.reach(|shared| shared.issue_in(op, UNCOUNTED)))
     }
 
     /// Issues an operation on bytes, and lets `prepare` fill its buffer.
     fn issue_with(&self, op: ThreadOp, prepare: impl FnOnce(&mut Vec<u8>)) -> Value<'_> {
-        let token = self.reach(|shared| {
+        self.value(self.reach(|shared| {
             let token = shared.issue(op);
             let bytes = shared.bytes(token);
             bytes.clear();
             prepare(bytes);
             token
-        });
-        Value {
-            handle: self,
-            token: Some(token),
-        }
+        }))
     }
 
     /// Loads a number of 8 B.
@@ -104,27 +100,13 @@ impl Handle {
     /// Adds to a number of 8 B. Value: the old number.
     #[inline]
     pub fn fetch_add(&self, addr: u64, operand: u64) -> Value<'_> {
-        let (kind, compare) = (AtomicKind::FetchAdd, 0);
-        self.issue(ThreadOp::Atomic {
-            addr,
-            size: 8,
-            kind,
-            operand,
-            compare,
-        })
+        self.issue(AtomicKind::FetchAdd.op(addr, 8, operand, 0))
     }
 
     /// Replaces a number of 8 B by `operand` if it equals `compare`. Value: the old number.
     #[inline]
     pub fn compare_exchange(&self, addr: u64, compare: u64, operand: u64) -> Value<'_> {
-        let kind = AtomicKind::CompareExchange;
-        self.issue(ThreadOp::Atomic {
-            addr,
-            size: 8,
-            kind,
-            operand,
-            compare,
-        })
+        self.issue(AtomicKind::CompareExchange.op(addr, 8, operand, compare))
     }
 
     /// Waits until a number of 8 B differs from `value`. Value: the number found.

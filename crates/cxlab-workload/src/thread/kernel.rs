@@ -62,6 +62,14 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// The first processing element of the first accelerator.
+    pub const FIRST_ELEMENT: Place = Place::Element {
+        accelerator: 0,
+        element: 0,
+    };
+}
+
 impl ThreadContext {
     /// Every place of the system: the cores, then the processing elements of each accelerator.
     pub fn places(&self) -> impl Iterator<Item = Place> + use<> {

@@ -49,6 +49,19 @@ pub enum AtomicKind {
 }
 
 impl AtomicKind {
+    /// The operation of this kind on a number.
+    #[inline]
+    pub(crate) const fn op(self, addr: u64, size: u8, operand: u64, compare: u64) -> ThreadOp {
+        let kind = self;
+        ThreadOp::Atomic {
+            addr,
+            size,
+            kind,
+            operand,
+            compare,
+        }
+    }
+
     /// The new value of a number of `size` bytes, or `None` where the old value stays. Bits above
     /// the size have no meaning in the result.
     fn change(self, old: u64, operand: u64, size: u8) -> Option<u64> {
@@ -439,14 +452,7 @@ mod tests {
         let image = Image::new();
         let run = |kind, old: u64, operand: u64| {
             image.write(Hpa(8), 8, 0x1111_1111_0000_0000 | old);
-            let (addr, size, compare) = (8, 4, 0);
-            let op = ThreadOp::Atomic {
-                addr,
-                size,
-                kind,
-                operand,
-                compare,
-            };
+            let op = AtomicKind::op(kind, 8, 4, operand, 0);
             assert_eq!(op.perform(&image, Hpa(8)), old);
             let after = image.read(Hpa(8), 8);
             assert_eq!(after >> 32, 0x1111_1111, "the bytes beside the number");
@@ -470,13 +476,7 @@ mod tests {
         assert_eq!(ThreadOp::Load { addr: 56, size: 8 }.fault(), None);
         assert!(ThreadOp::Load { addr: 57, size: 8 }.fault().is_some());
         assert!(ThreadOp::Load { addr: 0, size: 0 }.fault().is_some());
-        assert!(
-            ThreadOp::Push {
-                addr: u64::MAX,
-                bytes: 2
-            }
-            .fault()
-            .is_some()
-        );
+        let (addr, bytes) = (u64::MAX, 2);
+        assert!(ThreadOp::Push { addr, bytes }.fault().is_some());
     }
 }

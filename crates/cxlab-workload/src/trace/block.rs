@@ -119,10 +119,8 @@ impl BlockBuilder {
         varint::put((delta << 1) | write, &mut self.addresses);
         self.line = record.line.0;
         if has_time {
-            varint::put(
-                zigzag(record.time.0.wrapping_sub(self.time)),
-                &mut self.times,
-            );
+            let delta = zigzag(record.time.0.wrapping_sub(self.time));
+            varint::put(delta, &mut self.times);
             self.time = record.time.0;
         }
         self.records += 1;
@@ -209,10 +207,8 @@ impl BlockCursor {
             .ok_or_else(|| ("address", "a number is cut off or too long".to_owned()))?;
         self.line = self.line.wrapping_add(unzigzag(word >> 1));
         if self.line > MAX_LINE {
-            return Err((
-                "address",
-                format!("found line {}; allowed: 0 to {MAX_LINE}", self.line),
-            ));
+            let message = format!("found line {}; allowed: 0 to {MAX_LINE}", self.line);
+            return Err(("address", message));
         }
         if has_time {
             let delta = varint::get(&self.columns, &mut self.time_at)
@@ -223,10 +219,8 @@ impl BlockCursor {
         if self.left == 0
             && (self.address_at != self.address_end || self.time_at != self.columns.len())
         {
-            return Err((
-                "records",
-                "the columns hold more than the block's records".to_owned(),
-            ));
+            let message = "the columns hold more than the block's records".to_owned();
+            return Err(("records", message));
         }
         let kind = if word & 1 == 1 {
             OpKind::Write

@@ -49,10 +49,8 @@ impl Header {
             provenance: self.provenance.clone(),
         })?;
         if json.len() > MAX_JSON {
-            let message = format!(
-                "the provenance takes {} bytes; allowed: {MAX_JSON}",
-                json.len()
-            );
+            let found = json.len();
+            let message = format!("the provenance takes {found} bytes; allowed: {MAX_JSON}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let mut bytes = Vec::with_capacity(FIXED + json.len() + 4);
@@ -89,29 +87,20 @@ impl Header {
         }
         let flags = u16::from_le_bytes([bytes[10], bytes[11]]);
         if flags & !HAS_TIME != 0 {
-            return Err(fault(
-                10,
-                "flags",
-                format!("found {flags:#06x}; allowed: 0x0000, 0x0001"),
-            ));
+            let message = format!("found {flags:#06x}; allowed: 0x0000, 0x0001");
+            return Err(fault(10, "flags", message));
         }
         let length = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]) as usize;
         if length > MAX_JSON {
-            return Err(fault(
-                12,
-                "length",
-                format!("found {length}; allowed: 0 to {MAX_JSON}"),
-            ));
+            let message = format!("found {length}; allowed: 0 to {MAX_JSON}");
+            return Err(fault(12, "length", message));
         }
         bytes.resize(FIXED + length + 4, 0);
         read_part(input, &mut bytes[FIXED..]).map_err(|message| fault(FIXED, "json", message))?;
         let (signed, checksum) = bytes.split_at(FIXED + length);
         if crc32fast::hash(signed).to_le_bytes() != checksum {
-            return Err(fault(
-                signed.len(),
-                "checksum",
-                "does not match the header".to_owned(),
-            ));
+            let message = "does not match the header".to_owned();
+            return Err(fault(signed.len(), "checksum", message));
         }
         let json: Json = serde_json::from_slice(&signed[FIXED..])
             .map_err(|error| fault(FIXED, "json", error.to_string()))?;

@@ -1,9 +1,7 @@
 //! The reader of `.cxlt` traces.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-
-use cxlab_files::input::{self, Input};
 
 use super::block::{self, BlockCursor, BlockHeader, BlockStats, HEADER_BYTES};
 use super::header::read_part;
@@ -36,18 +34,6 @@ enum State {
     Failed(TraceError),
 }
 
-impl TraceReader<BufReader<Input>> {
-    /// Opens a trace file.
-    ///
-    /// # Errors
-    /// When the file cannot be opened or does not begin with the header of a `.cxlt` trace.
-    pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = input::open(path)
-            .map_err(|error| TraceError::io(path, Place::File, "open the trace", &error))?;
-        TraceReader::new(BufReader::with_capacity(1 << 16, file), path)
-    }
-}
-
 impl<R: Read> TraceReader<R> {
     /// Reads a trace from `input`. Errors name the trace by `path`.
     ///
@@ -55,12 +41,8 @@ impl<R: Read> TraceReader<R> {
     /// When `input` does not begin with the header of a `.cxlt` trace.
     pub fn new(mut input: R, path: &Path) -> Result<Self, TraceError> {
         let (header, at) = Header::read(&mut input).map_err(|fault| {
-            TraceError::new(
-                path,
-                Place::Offset(fault.offset),
-                fault.field,
-                fault.message,
-            )
+            let place = Place::Offset(fault.offset);
+            TraceError::new(path, place, fault.field, fault.message)
         })?;
         Ok(TraceReader {
             input,
@@ -99,10 +81,8 @@ impl<R: Read> TraceReader<R> {
             }
             self.next_part(true)?;
         }
-        match self.block.next(self.header.has_time) {
-            Ok(record) => Ok(Some(record)),
-            Err((field, message)) => self.fail(field, message),
-        }
+        let next = self.block.next(self.header.has_time).map(Some);
+        next.or_else(|(field, message)| self.fail(field, message))
     }
 
     /// Hands up to `count` records to `take` and returns their number, which is below `count` only
@@ -180,10 +160,10 @@ impl<R: Read> TraceReader<R> {
                 Ok(Some(header))
             }
             TAG_FOOTER => self.read_footer().map(|()| None),
-            other => self.fail(
-                "tag",
-                format!("found {other:#04x}; allowed: 0x42 (B), 0x46 (F)"),
-            ),
+            other => {
+                let message = format!("found {other:#04x}; allowed: 0x42 (B), 0x46 (F)");
+                self.fail("tag", message)
+            }
         }
     }
 
@@ -191,20 +171,16 @@ impl<R: Read> TraceReader<R> {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = TAG_BLOCK;
         self.fill(&mut bytes[1..], "header")?;
-        let header = match BlockHeader::parse(&bytes, self.header.has_time) {
-            Ok(header) => header,
-            Err((field, message)) => return self.fail(field, message),
-        };
+        let header = BlockHeader::parse(&bytes, self.header.has_time)
+            .or_else(|(field, message)| self.fail(field, message))?;
         let mut stored = std::mem::take(&mut self.stored);
         stored.resize(header.stored_bytes, 0);
         let filled = self.fill(&mut stored, "records");
         self.stored = stored;
         filled?;
         if block::checksum(&bytes, &self.stored) != header.checksum {
-            return self.fail(
-                "checksum",
-                "does not match the block: the file is damaged".to_owned(),
-            );
+            let message = "does not match the block: the file is damaged";
+            return self.fail("checksum", message.to_owned());
         }
         self.chain.update(&header.checksum.to_le_bytes());
         self.stats.add(&header);
@@ -213,10 +189,8 @@ impl<R: Read> TraceReader<R> {
     }
 
     fn decompress(&mut self, header: &BlockHeader) -> Result<(), TraceError> {
-        match self.block.load(header, &self.stored) {
-            Ok(()) => Ok(()),
-            Err((field, message)) => self.fail(field, message),
-        }
+        let loaded = self.block.load(header, &self.stored);
+        loaded.or_else(|(field, message)| self.fail(field, message))
     }
 
     fn read_footer(&mut self) -> Result<(), TraceError> {
@@ -245,25 +219,17 @@ impl<R: Read> TraceReader<R> {
     }
 
     fn fill(&mut self, bytes: &mut [u8], field: &'static str) -> Result<(), TraceError> {
-        match read_part(&mut self.input, bytes) {
-            Ok(()) => {
-                self.at += bytes.len() as u64;
-                Ok(())
-            }
-            Err(message) => self.fail(field, message),
-        }
+        read_part(&mut self.input, bytes).or_else(|message| self.fail(field, message))?;
+        self.at += bytes.len() as u64;
+        Ok(())
     }
 
     fn fail<T>(&mut self, field: &'static str, message: String) -> Result<T, TraceError> {
         // The current block is the last one counted while records of it remain, and the
         // block after it otherwise.
-        let index = if self.block.left() > 0 {
-            self.stats.blocks.saturating_sub(1)
-        } else {
-            self.stats.blocks
-        };
+        let behind = u64::from(self.block.left() > 0);
         let place = Place::Block {
-            index,
+            index: self.stats.blocks.saturating_sub(behind),
             offset: self.block_at,
         };
         let error = TraceError::new(&self.path, place, field, message);

@@ -25,12 +25,8 @@ fn what_is_exported_is_what_is_imported_again() {
                 let again = read(&out, None).unwrap();
                 let has_time = Records::open(&out, None).unwrap().has_time();
                 for (one, other) in records.iter().zip(&again) {
-                    assert_eq!(
-                        (one.line, one.kind),
-                        (other.line, other.kind),
-                        "{}",
-                        format.name
-                    );
+                    assert_eq!(one.line, other.line, "{}", format.name);
+                    assert_eq!(one.kind, other.kind, "{}", format.name);
                     assert!(!has_time || one.time == other.time, "{}", format.name);
                 }
                 assert_eq!(again.len(), records.len(), "{}", format.name);
@@ -38,10 +34,8 @@ fn what_is_exported_is_what_is_imported_again() {
         }
     }
     let cycles = std::fs::read_to_string(folder.0.join("timed.dramsim3")).unwrap();
-    assert_eq!(
-        cycles,
-        "0x1000 READ 3\n0x1040 WRITE 25\n0xffffffffffffffc0 READ 2000\n"
-    );
+    let expected = "0x1000 READ 3\n0x1040 WRITE 25\n0xffffffffffffffc0 READ 2000\n";
+    assert_eq!(cycles, expected);
 }
 
 #[test]
@@ -49,37 +43,32 @@ fn an_export_that_cannot_be_right_is_refused_and_leaves_no_file() {
     let folder = Folder::new("no-exports");
     let path = folder.file("a.trace", b"0x1000 R 1\n");
     let empty = folder.file("empty.trace", b"# nothing\n");
-    let clock = |period| ExportOptions {
-        from: Some("text".to_owned()),
-        clock: period,
-    };
-    for (path, options, to, words) in [
+    for (path, period, to, words) in [
         (
             &path,
-            clock(None),
+            None,
             "dramsim3",
             "`clock`: found none; allowed: a period",
         ),
+        (&path, Some(Picos(0)), "dramsim3", "`clock`: found 0 ps"),
         (
             &path,
-            clock(Some(Picos(0))),
-            "dramsim3",
-            "`clock`: found 0 ps",
-        ),
-        (
-            &path,
-            clock(Some(Picos(1))),
+            Some(Picos(1)),
             "pin",
             "`clock`: found a clock; allowed: none",
         ),
         (
             &path,
-            clock(None),
+            None,
             "mqsim",
             "`format`: found `mqsim`; allowed: gem5, csv",
         ),
-        (&empty, clock(None), "pin", "`records`: found 0"),
+        (&empty, None, "pin", "`records`: found 0"),
     ] {
+        let options = ExportOptions {
+            from: Some("text".to_owned()),
+            clock: period,
+        };
         let out = folder.0.join("out");
         let error = export(path, &options, to, &out, &mut |_, _| {}).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");

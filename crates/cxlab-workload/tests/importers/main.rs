@@ -43,14 +43,27 @@ fn read(path: &Path, format: Option<&str>) -> Result<Vec<Record>, TraceError> {
     Ok(all)
 }
 
-/// The records as (line, kind, time in ps).
-fn rows(path: &Path) -> Vec<(u64, char, u64)> {
-    let kind = |kind| if kind == OpKind::Read { 'R' } else { 'W' };
-    read(path, None)
-        .unwrap()
-        .iter()
-        .map(|r| (r.line.0, kind(r.kind), r.time.0))
-        .collect()
+/// The records: kind and line, and the time in picoseconds behind `+` if it is not 0.
+fn rows(path: &Path) -> String {
+    let records = read(path, None).unwrap();
+    let row = |record: &Record| {
+        let kind = if record.kind == OpKind::Read {
+            'R'
+        } else {
+            'W'
+        };
+        let row = format!("{kind}{}", record.line.0);
+        match record.time.0 {
+            0 => row,
+            time => format!("{row}+{time}"),
+        }
+    };
+    records.iter().map(row).collect::<Vec<_>>().join(" ")
+}
+
+/// Imports a trace without progress.
+fn imported(path: &Path, format: Option<&str>, out: &Path) -> Result<Summary, TraceError> {
+    import(path, format, None, out, &mut |_, _| {})
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -81,37 +94,30 @@ fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
 fn gem5(packets: &[[u8; 4]]) -> Vec<u8> {
     // 2,000,000,000 as a varint; a name; a field that no version has yet.
     let frequency = [0x80, 0xa8, 0xd6, 0xb9, 0x07];
-    let header = message(&[
-        (0x0a, b"\x03mon"),
+    let header = [
+        (0x0a, &b"\x03mon"[..]),
         (0x18, &frequency),
         (0x7d, &[1, 2, 3, 4]),
-    ]);
-    let packets = packets.iter().flat_map(|[tick, command, address, size]| {
-        message(&[
-            (0x08, &[*tick]),
-            (0x10, &[*command]),
-            (0x18, &[*address]),
-            (0x20, &[*size]),
-            (0x30, &[9]),
-        ])
-    });
-    [b"gem5".to_vec(), header, packets.collect()].concat()
+    ];
+    let mut bytes = [b"gem5".to_vec(), message(&header)].concat();
+    for packet in packets {
+        let fields = [0x08, 0x10, 0x18, 0x20].into_iter().zip(packet.chunks(1));
+        bytes.extend(message(
+            &fields.chain([(0x30, &[9][..])]).collect::<Vec<_>>(),
+        ));
+    }
+    bytes
 }
 
 /// Records of drmemtrace: type, size and address, behind a header of version 7.
 fn memtrace(entries: &[(u16, u16, u64)]) -> Vec<u8> {
-    [(25, 0, 7)]
-        .iter()
-        .chain(entries)
-        .flat_map(|(kind, size, address)| {
-            [
-                kind.to_le_bytes().as_slice(),
-                &size.to_le_bytes(),
-                &address.to_le_bytes(),
-            ]
-            .concat()
-        })
-        .collect()
+    let mut bytes = Vec::new();
+    for (kind, size, address) in [(25, 0, 7)].iter().chain(entries) {
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend(address.to_le_bytes());
+    }
+    bytes
 }
 
 const PIN: &[u8] =
@@ -126,7 +132,6 @@ const LACKEY: &[u8] = b"==1== Lackey\nI  0401ab70,3\n L 103c,8\n M 2000,4\n S 1f
 const CSV: &[u8] = b"op, \"address\",time_us,size_bytes\nread,64,1,1\nW,0x80,2.5,65\n";
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one case after the other")]
 fn each_format_is_recognised_and_read_also_in_gzip() {
     let folder = Folder::new("formats");
     let champsim = [
@@ -134,93 +139,41 @@ fn each_format_is_recognised_and_read_also_in_gzip() {
         instruction([0; 4], [0; 2]),
     ]
     .concat();
-    let last = u64::MAX / 64;
+    let gem5 = gem5(&[[3, 1, 64, 8], [4, 7, 127, 2], [5, 10, 0, 64], [6, 34, 1, 1]]);
+    let memtrace = memtrace(&[
+        (22, 4, 99),
+        (10, 3, 0x40_0000),
+        (0, 8, 60),
+        (1, 4, 128),
+        (4, 0, 64),
+        (26, 0, 0),
+    ]);
+    let blocks = |kind, lines: std::ops::Range<u64>, time| {
+        let rows = lines.map(|line| format!("{kind}{line}+{time}"));
+        rows.collect::<Vec<_>>().join(" ")
+    };
+    let mqsim = [blocks('R', 16..24, 100_000), blocks('W', 128..136, 250_000)].join(" ");
     for (format, contents, expected) in [
-        (
-            "text",
-            TEXT,
-            vec![(64, 'R', 0), (65, 'W', 12_500), (last, 'R', 0)],
-        ),
+        ("text", TEXT, "R64 W65+12500 R288230376151711743"),
         (
             "lackey",
             LACKEY,
-            vec![(64, 'R', 0), (65, 'R', 0), (128, 'R', 0), (128, 'W', 0)]
-                .into_iter()
-                .chain([
-                    (0x1f_ff00_0748 / 64, 'W', 0),
-                    (0x1f_ff00_0748 / 64 + 1, 'W', 0),
-                ])
-                .collect(),
+            "R64 R65 R128 W128 W2147221533 W2147221534",
         ),
-        (
-            "csv",
-            CSV,
-            vec![
-                (1, 'R', 1_000_000),
-                (2, 'W', 2_500_000),
-                (3, 'W', 2_500_000),
-            ],
-        ),
-        (
-            "champsim",
-            &champsim,
-            vec![(1, 'R', 0), (3, 'R', 0), (2, 'W', 0)],
-        ),
-        (
-            "gem5",
-            &gem5(&[[3, 1, 64, 8], [4, 7, 127, 2], [5, 10, 0, 64], [6, 34, 1, 1]]),
-            vec![
-                (1, 'R', 1_500),
-                (1, 'W', 2_000),
-                (2, 'W', 2_000),
-                (0, 'R', 3_000),
-                (0, 'W', 3_000),
-            ],
-        ),
-        (
-            "drmemtrace",
-            &memtrace(&[
-                (22, 4, 99),
-                (10, 3, 0x40_0000),
-                (0, 8, 60),
-                (1, 4, 128),
-                (4, 0, 64),
-                (26, 0, 0),
-            ]),
-            vec![(0, 'R', 0), (1, 'R', 0), (2, 'W', 0), (1, 'R', 0)],
-        ),
-        ("pin", PIN, vec![(64, 'R', 0), (64, 'W', 0), (65, 'W', 0)]),
+        ("csv", CSV, "R1+1000000 W2+2500000 W3+2500000"),
+        ("champsim", &champsim, "R1 R3 W2"),
+        ("gem5", &gem5, "R1+1500 W1+2000 W2+2000 R0+3000 W0+3000"),
+        ("drmemtrace", &memtrace, "R0 R1 W2 R1"),
+        ("pin", PIN, "R64 W64 W65"),
         (
             "perf-script",
             PERF,
-            vec![
-                (0x7f00_1040 / 64, 'R', 12_000_002_000_000),
-                (2, 'W', 12_000_003_500_000),
-            ],
+            "R33292353+12000002000000 W2+12000003500000",
         ),
-        (
-            "mqsim",
-            MQSIM,
-            (16..24)
-                .map(|line| (line, 'R', 100_000))
-                .chain((128..136).map(|line| (line, 'W', 250_000)))
-                .collect(),
-        ),
-        (
-            "msr",
-            MSR,
-            vec![(2, 'R', 0), (0, 'W', 1_000_000), (1, 'W', 1_000_000)],
-        ),
-        (
-            "dramsim3",
-            b"0x40 READ 0\n80 WRITE 12\n",
-            vec![(1, 'R', 0), (2, 'W', 0)],
-        ),
-        (
-            "ramulator",
-            b"LD 0x40\nST 128\n",
-            vec![(1, 'R', 0), (2, 'W', 0)],
-        ),
+        ("mqsim", MQSIM, &mqsim),
+        ("msr", MSR, "R2 W0+1000000 W1+1000000"),
+        ("dramsim3", b"0x40 READ 0\n80 WRITE 12\n", "R1 W2"),
+        ("ramulator", b"LD 0x40\nST 128\n", "R1 W2"),
     ] {
         let plain = folder.file(&format!("{format}.unknown"), contents);
         let packed = folder.file(&format!("{format}.gz"), &gzip(contents));
@@ -228,17 +181,17 @@ fn each_format_is_recognised_and_read_also_in_gzip() {
             assert_eq!(rows(&path), expected, "{format}");
             assert_eq!(info(&path).unwrap().format, format);
             let out = folder.0.join("out.cxlt");
-            let summary = import(&path, None, None, &out, &mut |_, _| {}).unwrap();
-            assert_eq!(summary.records(), expected.len() as u64);
-            assert_eq!(rows(&out), expected);
-            assert_eq!(summary.bytes, std::fs::metadata(&out).unwrap().len());
+            let summary = imported(&path, None, &out).unwrap();
+            let records = expected.split(' ').count() as u64;
+            assert_eq!(summary.records(), records, "{format}");
+            assert_eq!(rows(&out), expected, "{format}");
+            let bytes = std::fs::metadata(&out).unwrap().len();
+            assert_eq!(summary.bytes, bytes, "{format}");
         }
     }
-    assert_eq!(
-        std::fs::read_dir(&folder.0).unwrap().count(),
-        2 * (FORMATS.len() - 1) + 1,
-        "no partial file is left"
-    );
+    let files = std::fs::read_dir(&folder.0).unwrap().count();
+    let whole = 2 * (FORMATS.len() - 1) + 1;
+    assert_eq!(files, whole, "no partial file is left");
 }
 
 #[test]
@@ -268,257 +221,137 @@ fn a_filter_passes_on_misses_only_and_says_so_in_the_provenance() {
     let folder = Folder::new("filter");
     let path = folder.file("a.trace", &b"0 R 0\n".repeat(100));
     let out = folder.0.join("a.cxlt");
-    let summary = import(
-        &path,
-        None,
-        Some("32 KiB/8".parse().unwrap()),
-        &out,
-        &mut |_, _| {},
-    );
-    let Summary {
-        accesses,
-        reads,
-        writes,
-        ..
-    } = summary.unwrap();
-    assert_eq!((accesses, reads, writes), (100, 1, 0));
-    assert!(
-        info(&out)
-            .unwrap()
-            .provenance
-            .ends_with("(text); through caches of 32 KiB/8")
-    );
+    let filter = Some("32 KiB/8".parse().unwrap());
+    let found = import(&path, None, filter, &out, &mut |_, _| {}).unwrap();
+    let counts = (found.accesses, found.reads, found.writes);
+    assert_eq!(counts, (100, 1, 0));
+    let provenance = info(&out).unwrap().provenance;
+    let ending = "(text); through caches of 32 KiB/8";
+    assert!(provenance.ends_with(ending), "{provenance}");
 }
 
-const CUT: &str = "the last row has no newline: it may be cut";
+/// Mistakes in text: `FORMAT LINE: CONTENTS => WORDS`, where the error is in that line.
+const WRONG_LINES: &[&str] = &[
+    "text 2: 0x10 R 0\nxyz R 0\n => `address`: found `xyz`",
+    "text 1: 10 Q 0\n => `operation`: found `Q`; allowed: R, W",
+    "text 1: 10 R 0.0001\n => `time`: found `0.0001`; allowed: nanoseconds",
+    "text 1: 10 R 0 1\n => found `1`; allowed: three fields",
+    "text 1: 12345678901234567 R 0\n => allowed: a hexadecimal number",
+    "lackey 1:  L 10,0\n => `size`: found 0; allowed: 1 to",
+    "lackey 1:  L ffffffffffffffff,2\n => `address`: found",
+    "lackey 2:  L 10,8\n L 10,8 => the last row has no newline: it may be cut",
+    "text 2: 10 R 100\n30 R 30 => the last row has no newline: it may be cut",
+    "csv 3: address,op\n12,R\n13, => the last row has no newline: it may be cut",
+    "text 2: 10 R 100\n20 W\n30 R 300\n => `time`: found none; allowed: nanoseconds, \
+     as in the first row (line 1)",
+    "text 3: # none\n10 R\n20 W 5\n => `time`: found `5`; allowed: none, \
+     as in the first row (line 2)",
+    "lackey 1: hello\n => `row`: found `hello`; allowed",
+    "csv 1: address,op,time\n => `column`: found `time`; allowed: address",
+    "csv 1: address,op,op\n => each column once",
+    "csv 1: address\n => found no `op`",
+    "csv 2: address,op\n12,X\n => `op`: found `X`; allowed: R, W",
+    "csv 2: address,op\n12,R,3\n => found `3`; allowed: 2 values",
+    "pin 1: 0x40: X 0x40\n => `operation`: found `X`; allowed: R, W",
+    "perf-script 1: 1.0: zz 5 |OP LOAD|\n => `address`: found `zz`",
+    "perf-script 1: 40 5 |OP LOAD|\n => `time`: found none; allowed: seconds",
+    "perf-script 1: 1.0: 40 5 |OP JUMP|\n => `operation`: found `JUMP`",
+    "mqsim 1: 1 0 0 8 2\n => `type`: found `2`; allowed: 0 (write), 1 (read)",
+    "mqsim 1: 1 0 36028797018963968 8 1\n => `sector`: found `36028797018963968`",
+    "msr 2: 9,a,0,Read,0,64,1\n8,a,0,Read,0,64,1\n => `timestamp`: found `8`; allowed",
+    "dramsim3 1: 0x40 READ x\n => `cycle`: found `x`",
+    "ramulator 1: LD 0x40 7\n => found `7`; allowed: two fields",
+];
+
+/// Checks the place and the words of an error in a file.
+fn check_mistake(format: &str, contents: &[u8], place: Place, words: &str) {
+    let folder = Folder::new("mistakes");
+    let path = folder.file("input", contents);
+    let error = read(&path, Some(format)).unwrap_err();
+    assert_eq!(error.place, place, "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with(&path.display().to_string()), "{text}");
+    assert!(text.contains(words), "{text}");
+}
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one case after the other")]
-fn mistakes_are_named_by_file_place_field_value_and_what_is_allowed() {
-    let folder = Folder::new("mistakes");
-    let mut branch = instruction([64, 0, 0, 0], [0; 2]);
-    branch.extend(instruction([64, 0, 0, 0], [0; 2]));
-    branch[72] = 7;
+fn mistakes_in_text_are_named_by_file_line_field_value_and_what_is_allowed() {
+    for row in WRONG_LINES {
+        let (case, words) = row.split_once(" => ").unwrap();
+        let (place, contents) = case.split_once(": ").unwrap();
+        let (format, line) = place.split_once(' ').unwrap();
+        let line = Place::Line(line.parse().unwrap());
+        check_mistake(format, contents.as_bytes(), line, words);
+    }
     let long = [b"0 R 0\n".to_vec(), vec![b'a'; 70_000]].concat();
-    for (format, contents, place, words) in [
-        (
-            "text",
-            &b"0x10 R 0\nxyz R 0\n"[..],
-            Place::Line(2),
-            "`address`: found `xyz`",
-        ),
-        (
-            "text",
-            b"10 Q 0\n",
-            Place::Line(1),
-            "`operation`: found `Q`; allowed: R, W",
-        ),
-        (
-            "text",
-            b"10 R 0.0001\n",
-            Place::Line(1),
-            "`time`: found `0.0001`; allowed: nanoseconds",
-        ),
-        (
-            "text",
-            b"10 R 0 1\n",
-            Place::Line(1),
-            "found `1`; allowed: three fields",
-        ),
-        (
-            "text",
-            b"12345678901234567 R 0\n",
-            Place::Line(1),
-            "allowed: a hexadecimal number",
-        ),
-        ("text", &long, Place::Line(2), "longer than"),
-        (
-            "lackey",
-            b" L 10,0\n",
-            Place::Line(1),
-            "`size`: found 0; allowed: 1 to",
-        ),
-        (
-            "lackey",
-            b" L ffffffffffffffff,2\n",
-            Place::Line(1),
-            "`address`: found",
-        ),
-        ("lackey", b" L 10,8\n L 10,8", Place::Line(2), CUT),
-        ("text", b"10 R 100\n30 R 30", Place::Line(2), CUT),
-        ("csv", b"address,op\n12,R\n13,", Place::Line(3), CUT),
-        (
-            "text",
-            b"10 R 100\n20 W\n30 R 300\n",
-            Place::Line(2),
-            "`time`: found none; allowed: nanoseconds, as in the first row (line 1)",
-        ),
-        (
-            "text",
-            b"# none\n10 R\n20 W 5\n",
-            Place::Line(3),
-            "`time`: found `5`; allowed: none, as in the first row (line 2)",
-        ),
-        (
-            "lackey",
-            b"hello\n",
-            Place::Line(1),
-            "`row`: found `hello`; allowed",
-        ),
-        (
-            "csv",
-            b"address,op,time\n",
-            Place::Line(1),
-            "`column`: found `time`; allowed: address",
-        ),
-        (
-            "csv",
-            b"address,op,op\n",
-            Place::Line(1),
-            "each column once",
-        ),
-        ("csv", b"address\n", Place::Line(1), "found no `op`"),
-        (
-            "csv",
-            b"address,op\n12,X\n",
-            Place::Line(2),
-            "`op`: found `X`; allowed: R, W",
-        ),
-        (
-            "csv",
-            b"address,op\n12,R,3\n",
-            Place::Line(2),
-            "found `3`; allowed: 2 values",
-        ),
+    check_mistake("text", &long, Place::Line(2), "longer than");
+}
+
+#[test]
+fn mistakes_in_bytes_are_named_by_file_offset_field_value_and_what_is_allowed() {
+    let packet = |fields| gem5(&[fields]);
+    let mut branch = instruction([64, 0, 0, 0], [0; 2]).repeat(2);
+    branch[72] = 7;
+    let later = memtrace(&[(0, 8, 64), (51, 0, 0)]);
+    for (format, contents, offset, words) in [
         (
             "gem5",
-            b"gem6",
-            Place::Offset(0),
+            &b"gem6"[..],
+            0,
             "`magic`: found `gem6`; allowed: `gem5`",
         ),
         (
             "gem5",
-            &gem5(&[[1, 2, 0, 64]]),
-            Place::Offset(21),
+            &packet([1, 2, 0, 64]),
+            21,
             "`cmd`: found 2; allowed: a trace of requests",
         ),
         (
             "gem5",
-            &gem5(&[[1, 60, 0, 64]]),
-            Place::Offset(21),
+            &packet([1, 60, 0, 64]),
+            21,
             "`cmd`: found 60; allowed: the commands",
         ),
         (
             "gem5",
-            &gem5(&[[1, 1, 0, 0]]),
-            Place::Offset(21),
+            &packet([1, 1, 0, 0]),
+            21,
             "`size`: found 0; allowed: 1 to",
         ),
         (
             "gem5",
-            &gem5(&[[1, 1, 0, 64]])[..25],
-            Place::Offset(21),
+            &packet([1, 1, 0, 64])[..25],
+            21,
             "`message`: the file ends within",
         ),
         (
             "gem5",
             b"gem5\x02\x18\x00",
-            Place::Offset(4),
+            4,
             "`tick_freq`: found 0; allowed",
         ),
         (
             "drmemtrace",
             &memtrace(&[])[..7],
-            Place::Offset(0),
+            0,
             "found 7 bytes of a record",
         ),
         (
             "drmemtrace",
-            &memtrace(&[(0, 8, 64), (51, 0, 0)]),
-            Place::Offset(24),
+            &later,
+            24,
             "`type`: found 51; allowed: 0 to 50",
         ),
-        (
-            "drmemtrace",
-            &memtrace(&[])[..][..0],
-            Place::Offset(0),
-            "`header`: found none",
-        ),
-        (
-            "pin",
-            b"0x40: X 0x40\n",
-            Place::Line(1),
-            "`operation`: found `X`; allowed: R, W",
-        ),
-        (
-            "perf-script",
-            b"1.0: zz 5 |OP LOAD|\n",
-            Place::Line(1),
-            "`address`: found `zz`",
-        ),
-        (
-            "perf-script",
-            b"40 5 |OP LOAD|\n",
-            Place::Line(1),
-            "`time`: found none; allowed: seconds",
-        ),
-        (
-            "perf-script",
-            b"1.0: 40 5 |OP JUMP|\n",
-            Place::Line(1),
-            "`operation`: found `JUMP`",
-        ),
-        (
-            "mqsim",
-            b"1 0 0 8 2\n",
-            Place::Line(1),
-            "`type`: found `2`; allowed: 0 (write), 1 (read)",
-        ),
-        (
-            "mqsim",
-            b"1 0 36028797018963968 8 1\n",
-            Place::Line(1),
-            "`sector`: found `36028797018963968`",
-        ),
-        (
-            "msr",
-            b"9,a,0,Read,0,64,1\n8,a,0,Read,0,64,1\n",
-            Place::Line(2),
-            "`timestamp`: found `8`; allowed",
-        ),
-        (
-            "dramsim3",
-            b"0x40 READ x\n",
-            Place::Line(1),
-            "`cycle`: found `x`",
-        ),
-        (
-            "ramulator",
-            b"LD 0x40 7\n",
-            Place::Line(1),
-            "found `7`; allowed: two fields",
-        ),
+        ("drmemtrace", b"", 0, "`header`: found none"),
         (
             "champsim",
             &branch,
-            Place::Offset(72),
+            72,
             "`is_branch`: found 7; allowed: 0, 1",
         ),
-        (
-            "champsim",
-            &branch[..70],
-            Place::Offset(64),
-            "found 6 bytes of a record",
-        ),
+        ("champsim", &branch[..70], 64, "found 6 bytes of a record"),
     ] {
-        let path = folder.file("input", contents);
-        let error = read(&path, Some(format)).unwrap_err();
-        assert_eq!(error.place, place, "{error}");
-        let text = error.to_string();
-        assert!(
-            text.starts_with(&path.display().to_string()) && text.contains(words),
-            "{text}"
-        );
+        check_mistake(format, contents, Place::Offset(offset), words);
     }
 }
 
@@ -527,35 +360,18 @@ fn what_cannot_be_read_at_all_says_what_to_do() {
     let folder = Folder::new("unreadable");
     let xz = folder.file("a.champsimtrace.xz", b"\xfd7zXZ\0rest");
     let error = read(&xz, None).unwrap_err().to_string();
-    assert!(
-        error.contains("xz -dc") && error.contains("| gzip"),
-        "{error}"
-    );
-    let unknown = folder.file("a.bin", b"");
-    assert!(
-        read(&unknown, None)
-            .unwrap_err()
-            .to_string()
-            .contains("allowed: cxlt, gem5")
-    );
-    assert!(
-        read(&unknown, Some("elf"))
-            .unwrap_err()
-            .to_string()
-            .contains("found `elf`")
-    );
-    assert!(
-        read(&folder.0, None)
-            .unwrap_err()
-            .to_string()
-            .contains("is a folder")
-    );
-    assert!(
-        read(&folder.0.join("none"), None)
-            .unwrap_err()
-            .to_string()
-            .contains("cannot open")
-    );
+    assert!(error.contains("xz -dc"), "{error}");
+    assert!(error.contains("| gzip"), "{error}");
+    let (unknown, none) = (folder.file("a.bin", b""), folder.0.join("none"));
+    for (path, format, words) in [
+        (&unknown, None, "allowed: cxlt, gem5"),
+        (&unknown, Some("elf"), "found `elf`"),
+        (&folder.0, None, "is a folder"),
+        (&none, None, "cannot open"),
+    ] {
+        let error = read(path, format).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
     let mut cut = gzip(TEXT);
     cut.truncate(cut.len() - 9);
     assert!(read(&folder.file("cut.gz", &cut), Some("text")).is_err());
@@ -566,12 +382,8 @@ fn what_has_no_records_is_no_trace() {
     let folder = Folder::new("nothing");
     let out = folder.0.join("out.cxlt");
     let zeros = folder.file("zeros", &[0; 640]);
-    assert!(
-        read(&zeros, None)
-            .unwrap_err()
-            .to_string()
-            .contains("neither contents nor name")
-    );
+    let error = read(&zeros, None).unwrap_err().to_string();
+    assert!(error.contains("neither contents nor name"), "{error}");
     let idle = instruction([0; 4], [0; 2]);
     for (format, contents) in [
         ("text", &b""[..]),
@@ -582,7 +394,7 @@ fn what_has_no_records_is_no_trace() {
         ("champsim", &idle),
     ] {
         let path = folder.file(&format!("nothing.{format}"), contents);
-        let error = import(&path, Some(format), None, &out, &mut |_, _| {}).unwrap_err();
+        let error = imported(&path, Some(format), &out).unwrap_err();
         assert!(error.to_string().contains("`records`: found 0"), "{error}");
         assert!(!out.exists());
     }
@@ -603,7 +415,7 @@ fn a_failed_import_leaves_no_file() {
     let folder = Folder::new("failed");
     let path = folder.file("a.trace", b"0 R 0\nbad\n");
     let out = folder.0.join("a.cxlt");
-    assert!(import(&path, None, None, &out, &mut |_, _| {}).is_err());
+    assert!(imported(&path, None, &out).is_err());
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
 }
 

@@ -31,7 +31,7 @@ use cxlab_os::ats::Iommu;
 use cxlab_os::epochs::Epochs;
 use cxlab_os::frames::{NodeKind, NodeSpec, NumaDistances};
 use cxlab_os::policy::migration::Migration;
-use cxlab_os::policy::placement::{PlacementChoice, PlacementPolicy};
+use cxlab_os::policy::placement::{Placement, PlacementChoice, PlacementPolicy};
 use cxlab_os::space::{AreaOptions, TouchResult};
 use cxlab_os::tlb::{Tlb, TlbParams, WalkCache};
 use cxlab_os::{AddressSpace, FrameAllocator, NodeId, NodeSet, Page, PageAccess, Pasid, VirtAddr};
@@ -461,10 +461,7 @@ fn copy_page(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {
 }
 
 /// Placement of memory that the workload wants as CXL memory: bound to the nodes of CXL memory.
-fn cxl_placement(
-    specs: &[NodeSpec],
-    nodes: NodeSet,
-) -> Option<Box<dyn cxlab_os::policy::placement::Placement>> {
+fn cxl_placement(specs: &[NodeSpec], nodes: NodeSet) -> Option<Placement> {
     let cxl = |node: &NodeId| {
         let spec = specs.get(node.index());
         spec.is_some_and(|spec| spec.kind != NodeKind::Cpu && spec.capacity.0 > 0)

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_engine::units::{Bytes, Hpa, Picos};
+use cxlab_engine::units::Picos;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::address::{PageSize, Pasid, VirtAddr};
-use crate::frames::{
-    Frame, NodeKind, NodePreference, NodeSet, NodeSpec, NumaDistances, WatermarkParams,
-};
+use crate::frames::tests::nodes;
+use crate::frames::{Frame, NodeKind, NodePreference, NodeSet};
 
 const SMALL: u64 = PageSize::Small.bytes();
 /// Number of small frames of a node.
@@ -19,15 +18,7 @@ const FRAMES: u64 = 512;
 /// A processor's node and two expanders, of which the second is nearer.
 fn frames() -> FrameAllocator {
     let kinds = [NodeKind::Cpu, NodeKind::Memory, NodeKind::Memory];
-    let spec = |(number, kind): (usize, &NodeKind)| NodeSpec {
-        kind: *kind,
-        base: Hpa((number as u64) << 30),
-        capacity: Bytes(FRAMES * SMALL),
-        watermarks: WatermarkParams::NONE,
-    };
-    let specs: Vec<NodeSpec> = kinds.iter().enumerate().map(spec).collect();
-    let rows = vec![vec![10, 30, 20], vec![30, 10, 40], vec![20, 40, 10]];
-    FrameAllocator::new(&specs, NumaDistances::new(rows).unwrap()).unwrap()
+    nodes(kinds, 1, 0, [[10, 30, 20], [30, 10, 40], [20, 40, 10]])
 }
 
 fn policy(name: &str, params: &serde_json::Value) -> Box<dyn MigrationPolicy> {
@@ -105,6 +96,11 @@ impl PolicyOwner {
             .filter(|(_, done)| *done)
             .map(|(moved, _)| (moved.page.start.0 / SMALL, moved.to.0))
             .collect()
+    }
+
+    /// A hint fault of a page by the processor.
+    fn hint(&mut self, at_ms: u64, number: u64) {
+        self.policy.hint_fault(ms(at_ms), page(number), NodeId(0));
     }
 
     fn scan(&mut self, at_ms: u64) -> Vec<u64> {
@@ -189,34 +185,20 @@ proptest! {
 fn every_entry_is_described_and_refuses_unknown_keys() {
     for entry in CATALOG {
         assert!(!entry.summary.is_empty());
-        assert!(
-            (entry.build)(&json!({ "nodez": 1 })).is_err(),
-            "{}",
-            entry.name
-        );
+        let built = (entry.build)(&json!({ "nodez": 1 }));
+        assert!(built.is_err(), "{}", entry.name);
     }
-    let tpp = |params| (find_tpp().build)(&params).err().map(|error| error.field);
-    assert_eq!(
-        tpp(json!({ "scan_period": "0 ps" })),
-        Some("scan_period".into())
-    );
-    assert_eq!(
-        tpp(json!({ "demote_scale": 10_001 })),
-        Some("demote_scale".into())
-    );
+    let tpp = cxlab_engine::catalog::find(CATALOG, "tpp").unwrap();
+    let field = |params| (tpp.build)(&params).err().unwrap().field;
+    assert_eq!(field(json!({ "scan_period": "0 ps" })), "scan_period");
+    assert_eq!(field(json!({ "demote_scale": 10_001 })), "demote_scale");
     let unknown = policy("tpp", &json!({ "slow": [7] })).check(&frames());
     assert!(unknown.unwrap_err().to_string().contains("node 7"));
 }
 
-fn find_tpp() -> &'static Entry<Box<dyn MigrationPolicy>> {
-    cxlab_engine::catalog::find(CATALOG, "tpp").unwrap()
-}
-
 fn tpp() -> PolicyOwner {
-    PolicyOwner::new(
-        "tpp",
-        &json!({ "scan_period": "1 ms", "window": "2 ms", "scan_size": "8 KiB" }),
-    )
+    let params = json!({ "scan_period": "1 ms", "window": "2 ms", "scan_size": "8 KiB" });
+    PolicyOwner::new("tpp", &params)
 }
 
 #[test]
@@ -228,19 +210,16 @@ fn a_page_goes_up_at_its_second_hint_fault_within_the_window() {
     assert_eq!(owner.policy.next_scan(), ms(1));
     assert_eq!(owner.scan(1), [1, 2], "pages of fast nodes are not sampled");
     assert_eq!(owner.policy.next_scan(), ms(2));
-    owner.policy.hint_fault(ms(1), page(1), NodeId(0));
-    owner.policy.hint_fault(ms(1), page(1), NodeId(0));
-    assert_eq!(
-        owner.moves(),
-        [],
-        "one sample is one fault, and one is not enough"
-    );
+    owner.hint(1, 1);
+    owner.hint(1, 1);
+    let early = owner.moves();
+    assert_eq!(early, [], "one sample is one fault, and one is not enough");
     assert_eq!(owner.scan(2), [1], "2 is still sampled");
-    owner.policy.hint_fault(ms(3), page(1), NodeId(0));
+    owner.hint(3, 1);
     assert_eq!(owner.moves(), [(1, 0)]);
-    owner.policy.hint_fault(ms(4), page(2), NodeId(0));
+    owner.hint(4, 2);
     assert_eq!(owner.scan(4), [2]);
-    owner.policy.hint_fault(ms(7), page(2), NodeId(0));
+    owner.hint(7, 2);
     assert_eq!(owner.moves(), [], "3 ms are more than the window");
     assert_eq!(owner.policy.stats().promoted, 1);
 }
@@ -251,12 +230,9 @@ fn scans_take_turns_through_the_pages() {
     (0..5).for_each(|number| owner.place(number, 1));
     assert_eq!(owner.scan(1), [0, 1]);
     assert_eq!(owner.scan(2), [2, 3]);
-    owner.policy.hint_fault(ms(2), page(0), NodeId(0));
-    assert_eq!(
-        owner.scan(3),
-        [4, 0],
-        "those that are sampled still are not sampled again"
-    );
+    owner.hint(2, 0);
+    let third = owner.scan(3);
+    assert_eq!(third, [4, 0], "those still sampled are not sampled again");
 }
 
 #[test]
@@ -293,14 +269,11 @@ fn a_promotion_that_finds_no_room_stays_and_is_counted() {
     (0..FRAMES).for_each(|number| owner.place(number, 0));
     for at in [1, 2] {
         assert_eq!(owner.scan(at), [1000]);
-        owner.policy.hint_fault(ms(at), page(1000), NodeId(0));
+        owner.hint(at, 1000);
     }
     let (first, done) = owner.step().unwrap();
     assert!(first.promotion && !done);
     assert_eq!(owner.policy.stats().refused, 1);
-    assert_eq!(
-        owner.moves().len(),
-        11,
-        "demotion makes room for the next time"
-    );
+    let demoted = owner.moves().len();
+    assert_eq!(demoted, 11, "demotion makes room for the next time");
 }

@@ -1,22 +1,17 @@
 //! Placement on a fixed set of nodes, without fallback.
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy, named, set};
+use super::{FirstTouch, Placement, PlacementPolicy, State, entry, named, set};
 use crate::frames::{NodePreference, NodeSet};
 
 /// `MPOL_BIND`: the node of the set with space that is nearest to the toucher (since Linux 2.6.26).
-pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
-    name: "bind",
-    summary: "the nearest of these nodes, and no others: when they are full, memory is out",
-    schema: <Bind as JsonSchema>::json_schema,
-    build: |params| {
-        let params: Bind = read_params(params)?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = entry::<Bind>(
+    "bind",
+    "the nearest of these nodes, and no others: when they are full, memory is out",
+);
 
 /// Parameters of `bind`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -31,9 +26,9 @@ impl PlacementPolicy for Bind {
         named("nodes", &self.nodes, nodes)
     }
 
-    fn state(&self, _nodes: NodeSet) -> Box<dyn Placement> {
+    fn state(&self, _nodes: NodeSet) -> Placement {
         let allowed = set(&self.nodes);
-        Box::new(BindState { allowed })
+        Placement(State::Bind(BindState { allowed }))
     }
 }
 
@@ -42,16 +37,12 @@ pub(super) struct BindState {
     allowed: NodeSet,
 }
 
-impl Placement for BindState {
-    fn place(&mut self, touch: FirstTouch) -> NodePreference {
+impl BindState {
+    pub(super) fn place(&self, touch: FirstTouch) -> NodePreference {
         NodePreference {
             from: touch.by,
             first: NodeSet::NONE,
             allowed: self.allowed,
         }
-    }
-
-    fn saved(&self) -> PlacementState {
-        PlacementState(SavedPolicy::Bind(self.clone()))
     }
 }

@@ -1,33 +1,23 @@
 //! Interleaved placement over nodes, evenly or by weight.
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy, named};
+use super::{FirstTouch, Placement, PlacementPolicy, State, entry, named};
 use crate::frames::{NodeId, NodePreference, NodeSet};
 
 /// `MPOL_INTERLEAVE`.
-pub(super) const INTERLEAVE: Entry<Box<dyn PlacementPolicy>> = Entry {
-    name: "interleave",
-    summary: "nodes in turns; a full node is helped out by its neighbours",
-    schema: <Interleave as JsonSchema>::json_schema,
-    build: |params| {
-        let params: Interleave = read_params(params)?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const INTERLEAVE: Entry<Box<dyn PlacementPolicy>> = entry::<Interleave>(
+    "interleave",
+    "nodes in turns; a full node is helped out by its neighbours",
+);
 
 /// `MPOL_WEIGHTED_INTERLEAVE` (Linux 6.9, `/sys/kernel/mm/mempolicy/weighted_interleave`).
-pub(super) const WEIGHTED: Entry<Box<dyn PlacementPolicy>> = Entry {
-    name: "weighted-interleave",
-    summary: "nodes in turns, so many pages each, in the proportion of their bandwidth",
-    schema: <Weighted as JsonSchema>::json_schema,
-    build: |params| {
-        let params: Weighted = read_params(params)?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const WEIGHTED: Entry<Box<dyn PlacementPolicy>> = entry::<Weighted>(
+    "weighted-interleave",
+    "nodes in turns, so many pages each, in the proportion of their bandwidth",
+);
 
 /// Index that selects the node of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
@@ -69,9 +59,9 @@ impl PlacementPolicy for Interleave {
         named("nodes", &self.nodes, nodes)
     }
 
-    fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
+    fn state(&self, nodes: NodeSet) -> Placement {
         let turns = self.nodes.iter().map(|node| (NodeId(*node), 1));
-        Box::new(InterleaveState::new(turns, self.order, nodes))
+        InterleaveState::start(turns, self.order, nodes)
     }
 }
 
@@ -89,10 +79,10 @@ impl PlacementPolicy for Weighted {
         Ok(())
     }
 
-    fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
+    fn state(&self, nodes: NodeSet) -> Placement {
         let weights = self.weights.iter().copied();
         let turns = self.nodes.iter().map(|node| NodeId(*node)).zip(weights);
-        Box::new(InterleaveState::new(turns, self.order, nodes))
+        InterleaveState::start(turns, self.order, nodes)
     }
 }
 
@@ -106,23 +96,17 @@ pub(super) struct InterleaveState {
 }
 
 impl InterleaveState {
-    fn new(
-        turns: impl Iterator<Item = (NodeId, u8)>,
-        order: Order,
-        nodes: NodeSet,
-    ) -> InterleaveState {
+    fn start(turns: impl Iterator<Item = (NodeId, u8)>, order: Order, nodes: NodeSet) -> Placement {
         let repeat = |(node, weight)| std::iter::repeat_n(node, usize::from(weight));
-        InterleaveState {
+        Placement(State::Turns(InterleaveState {
             round: turns.flat_map(repeat).collect(),
             order,
             touches: 0,
             nodes,
-        }
+        }))
     }
-}
 
-impl Placement for InterleaveState {
-    fn place(&mut self, touch: FirstTouch) -> NodePreference {
+    pub(super) fn place(&mut self, touch: FirstTouch) -> NodePreference {
         let number = match self.order {
             Order::Touch => self.touches,
             Order::Offset => touch.index,
@@ -134,9 +118,5 @@ impl Placement for InterleaveState {
             first: NodeSet::NONE,
             allowed: self.nodes,
         }
-    }
-
-    fn saved(&self) -> PlacementState {
-        PlacementState(SavedPolicy::Turns(self.clone()))
     }
 }

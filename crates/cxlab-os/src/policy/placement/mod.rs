@@ -13,7 +13,9 @@ mod preferred;
 #[cfg(test)]
 mod laws;
 
-use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::frames::{NodeId, NodePreference, NodeSet};
@@ -29,36 +31,28 @@ pub struct FirstTouch {
     pub index: u64,
 }
 
-/// The state of a policy in one process or one mapping.
-pub trait Placement: Send {
-    /// Nodes for a page that is touched.
-    fn place(&mut self, touch: FirstTouch) -> NodePreference;
-    /// The whole policy with its state. A mapping's policy is created during the run, so a restored
-    /// system has no object to restore into.
-    fn saved(&self) -> PlacementState;
-}
-
-/// The saved state of a policy.
+/// The state of a policy in one process or one mapping. It is saved as a whole: a mapping's policy
+/// is created during the run, so a restored system has no object to restore into.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct PlacementState(SavedPolicy);
+pub struct Placement(State);
 
 /// One variant for each kind of policy.
 #[derive(Clone, Serialize, Deserialize)]
-enum SavedPolicy {
+enum State {
     Near(near::NearState),
     Preferred(preferred::PreferredState),
     Bind(bind::BindState),
     Turns(interleave::InterleaveState),
 }
 
-impl PlacementState {
-    /// The policy that was saved.
-    pub fn policy(self) -> Box<dyn Placement> {
-        match self.0 {
-            SavedPolicy::Near(state) => Box::new(state),
-            SavedPolicy::Preferred(state) => Box::new(state),
-            SavedPolicy::Bind(state) => Box::new(state),
-            SavedPolicy::Turns(state) => Box::new(state),
+impl Placement {
+    /// Nodes for a page that is touched.
+    pub fn place(&mut self, touch: FirstTouch) -> NodePreference {
+        match &mut self.0 {
+            State::Near(state) => state.place(touch),
+            State::Preferred(state) => state.place(touch),
+            State::Bind(state) => state.place(touch),
+            State::Turns(state) => state.place(touch),
         }
     }
 }
@@ -73,7 +67,7 @@ pub trait PlacementPolicy: Send + Sync {
         Ok(())
     }
     /// Initial state of the policy. Only after [`PlacementPolicy::check`] succeeded.
-    fn state(&self, nodes: NodeSet) -> Box<dyn Placement>;
+    fn state(&self, nodes: NodeSet) -> Placement;
 }
 
 /// Every placement policy that a scenario can name.
@@ -97,6 +91,19 @@ impl Default for PlacementChoice {
             kind: near::FIRST_TOUCH.name.to_owned(),
             params: serde_json::Map::new(),
         }
+    }
+}
+
+/// The entry of the policy with parameters `P` in the catalog.
+const fn entry<P>(name: &'static str, summary: &'static str) -> Entry<Box<dyn PlacementPolicy>>
+where
+    P: PlacementPolicy + DeserializeOwned + JsonSchema + 'static,
+{
+    Entry {
+        name,
+        summary,
+        schema: P::json_schema,
+        build: |params| Ok(Box::new(read_params::<P>(params)?)),
     }
 }
 

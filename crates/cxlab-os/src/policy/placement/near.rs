@@ -4,7 +4,7 @@ use cxlab_engine::catalog::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy};
+use super::{FirstTouch, Placement, PlacementPolicy, State};
 use crate::frames::{NodePreference, NodeSet};
 use crate::policy::NoParams;
 
@@ -39,9 +39,9 @@ struct Near {
 }
 
 impl PlacementPolicy for Near {
-    fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
+    fn state(&self, nodes: NodeSet) -> Placement {
         let toucher = self.toucher;
-        Box::new(NearState { toucher, nodes })
+        Placement(State::Near(NearState { toucher, nodes }))
     }
 }
 
@@ -51,16 +51,12 @@ pub(super) struct NearState {
     nodes: NodeSet,
 }
 
-impl Placement for NearState {
-    fn place(&mut self, touch: FirstTouch) -> NodePreference {
+impl NearState {
+    pub(super) fn place(&self, touch: FirstTouch) -> NodePreference {
         NodePreference {
             from: if self.toucher { touch.by } else { touch.home },
             first: NodeSet::NONE,
             allowed: self.nodes,
         }
-    }
-
-    fn saved(&self) -> PlacementState {
-        PlacementState(SavedPolicy::Near(self.clone()))
     }
 }

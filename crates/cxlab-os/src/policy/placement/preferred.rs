@@ -1,22 +1,17 @@
 //! Placement on preferred nodes, with fallback to all others.
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{FirstTouch, Placement, PlacementPolicy, PlacementState, SavedPolicy, named, set};
+use super::{FirstTouch, Placement, PlacementPolicy, State, entry, named, set};
 use crate::frames::{NodeId, NodePreference, NodeSet};
 
 /// `MPOL_PREFERRED` with one node, `MPOL_PREFERRED_MANY` with several.
-pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
-    name: "preferred",
-    summary: "these nodes while they have room, then their neighbours",
-    schema: <Preferred as JsonSchema>::json_schema,
-    build: |params| {
-        let params: Preferred = read_params(params)?;
-        Ok(Box::new(params))
-    },
-};
+pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = entry::<Preferred>(
+    "preferred",
+    "these nodes while they have room, then their neighbours",
+);
 
 /// Parameters of `preferred`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -32,17 +27,17 @@ impl PlacementPolicy for Preferred {
         named("nodes", &self.nodes, nodes)
     }
 
-    fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
+    fn state(&self, nodes: NodeSet) -> Placement {
         let single = match self.nodes[..] {
             [node] => Some(NodeId(node)),
             _ => None,
         };
         let first = set(&self.nodes);
-        Box::new(PreferredState {
+        Placement(State::Preferred(PreferredState {
             single,
             first,
             nodes,
-        })
+        }))
     }
 }
 
@@ -53,16 +48,12 @@ pub(super) struct PreferredState {
     nodes: NodeSet,
 }
 
-impl Placement for PreferredState {
-    fn place(&mut self, touch: FirstTouch) -> NodePreference {
+impl PreferredState {
+    pub(super) fn place(&self, touch: FirstTouch) -> NodePreference {
         NodePreference {
             from: self.single.unwrap_or(touch.by),
             first: self.first,
             allowed: self.nodes,
         }
-    }
-
-    fn saved(&self) -> PlacementState {
-        PlacementState(SavedPolicy::Preferred(self.clone()))
     }
 }

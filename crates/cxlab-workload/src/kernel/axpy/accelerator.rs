@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{COMPUTE, Job, Model, doubles, own, register, vector};
+use super::{COMPUTE, Job, Model, own, register, vector};
+use crate::kernel::common::doubles;
 use crate::thread::{Direction, Handle, Loaded, Window};
 
 /// A chunk whose operands are in flight.

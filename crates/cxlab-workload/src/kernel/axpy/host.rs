@@ -51,16 +51,14 @@ impl Host<'_> {
     async fn fill(&self) {
         let mut window = Window::new(2 * WINDOW);
         for (first, count) in self.job.chunks() {
-            let x: Vec<u8> = (first..first + count)
-                .flat_map(|element| self.job.x(element).to_le_bytes())
-                .collect();
-            let y: Vec<u8> = (first..first + count)
-                .flat_map(|element| self.job.y(element).to_le_bytes())
-                .collect();
-            window.room().await;
-            window.add(self.t.write_range(self.x + first * 8, &x));
-            window.room().await;
-            window.add(self.t.write_range(self.y + first * 8, &y));
+            let bytes = |value: fn(&Job, u64) -> f64| -> Vec<u8> {
+                let values = (first..first + count).map(|element| value(self.job, element));
+                values.flat_map(f64::to_le_bytes).collect()
+            };
+            for (to, bytes) in [(self.x, bytes(Job::x)), (self.y, bytes(Job::y))] {
+                window.room().await;
+                window.add(self.t.write_range(to + first * 8, &bytes));
+            }
             self.t.count(count as u32);
         }
         window.drain().await;

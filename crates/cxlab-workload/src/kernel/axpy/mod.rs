@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{aligned, mix, phase, within, without_cxl_cache};
+use super::common::{aligned, doubles, mix, needs_both, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::entry;
@@ -39,9 +40,7 @@ const READ: u8 = 4;
 const CHUNK: u64 = 512;
 
 /// How the accelerator accesses the arrays.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
     /// The accelerator loads and stores the arrays themselves, which are coherent (Fig. 4 c).
@@ -56,7 +55,7 @@ pub enum Model {
 /// `y = a x + y` on doubles, by a CPU thread on the first core and the processing elements of the
 /// first accelerator. Phases: `fill`, `copy-in`, `compute`, `copy-out`, `read`. An operation is one
 /// element of the vectors.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Axpy {
     /// How the accelerator accesses the arrays. Default `cohet`.
@@ -111,19 +110,7 @@ impl Workload for Axpy {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        if ctx.cores == 0 || ctx.accelerators == 0 || ctx.elements == 0 {
-            let message = "found a system without both; allowed: at least one core and one \
-                           accelerator";
-            return Err(WorkloadError::param("kind", message));
-        }
-        let vector = (self.elements * 8).next_multiple_of(self.page.0);
-        let job = Job {
-            params: self.clone(),
-            seed: mix(ctx.seed),
-            vector,
-            elements: ctx.elements,
-            result: Mutex::default(),
-        };
+        needs_both(ctx)?;
         let bytes = [
             ("fill", 16),
             ("copy-in", 16),
@@ -131,11 +118,14 @@ impl Workload for Axpy {
             ("copy-out", 8),
             ("read", 8),
         ];
-        let phases = bytes.map(|(name, bytes)| phase(name, bytes));
-        Ok(Box::new(Kernel {
-            job: Arc::new(job),
-            phases,
-        }))
+        Ok(Box::new(Arc::new(Job {
+            params: self.clone(),
+            seed: mix(ctx.seed),
+            vector: (self.elements * 8).next_multiple_of(self.page.0),
+            elements: ctx.elements,
+            result: Mutex::default(),
+            phases: bytes.map(|(name, bytes)| phase(name, bytes)),
+        })))
     }
 
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
@@ -155,6 +145,7 @@ struct Job {
     elements: usize,
     /// The bytes of `y` that the CPU has read at the end.
     result: Mutex<Vec<u8>>,
+    phases: [Phase; 5],
 }
 
 /// Numbers of the accelerator's registers.
@@ -225,35 +216,21 @@ impl Job {
     }
 }
 
-/// The doubles in a sequence of bytes.
-fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> {
-    bytes.chunks_exact(8).map(|chunk| {
-        let mut word = [0; 8];
-        word.copy_from_slice(chunk);
-        f64::from_le_bytes(word)
-    })
-}
-
-struct Kernel {
-    job: Arc<Job>,
-    phases: [Phase; 5],
-}
-
-impl ThreadedKernel for Kernel {
+impl ThreadedKernel for Arc<Job> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {
-        let job = Arc::clone(&self.job);
+        let job = Arc::clone(self);
         match place {
             Place::Core { core: 0 } => vec![Thread::new(|t| host::run(job, t))],
             Place::Element {
                 accelerator: 0,
                 element,
             } => {
-                let engine = Arc::clone(&self.job);
-                let copies = element == 0 && self.job.params.model != Model::Cohet;
+                let engine = Arc::clone(self);
+                let copies = element == 0 && self.params.model != Model::Cohet;
                 let mut threads = vec![Thread::new(move |t| {
                     accelerator::run(job, element as u64, t)
                 })];
@@ -270,13 +247,12 @@ impl ThreadedKernel for Kernel {
 
     /// Compares the vector that the CPU read with each element computed by itself.
     fn check(&self, _: &Image) -> Result<(), String> {
-        let job = &self.job;
-        let result = job.result.lock().unwrap_or_else(PoisonError::into_inner);
-        if result.len() as u64 != job.params.elements * 8 {
+        let result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        if result.len() as u64 != self.params.elements * 8 {
             return Err(format!("the result has {} bytes", result.len()));
         }
         for (element, found) in (0..).zip(doubles(&result)) {
-            let expected = job.a() * job.x(element) + job.y(element);
+            let expected = self.a() * self.x(element) + self.y(element);
             if found.to_bits() != expected.to_bits() {
                 return Err(format!("element {element} is {found}, not {expected}"));
             }

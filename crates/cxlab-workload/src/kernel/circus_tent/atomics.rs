@@ -33,16 +33,11 @@ impl Change {
     }
 
     fn op(self, addr: u64) -> ThreadOp {
-        let (kind, operand, compare) = match self {
-            Change::Add(operand) => (AtomicKind::FetchAdd, operand, 0),
-            Change::CompareExchange { compare, new } => (AtomicKind::CompareExchange, new, compare),
-        };
-        ThreadOp::Atomic {
-            addr,
-            size: 8,
-            kind,
-            operand,
-            compare,
+        match self {
+            Change::Add(operand) => AtomicKind::FetchAdd.op(addr, 8, operand, 0),
+            Change::CompareExchange { compare, new } => {
+                AtomicKind::CompareExchange.op(addr, 8, new, compare)
+            }
         }
     }
 }

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{Memory, Need, whole_lines, within, without_cxl_cache};
 use crate::error::WorkloadError;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::thread::{ThreadContext, ThreadedKernel};
 use crate::workload::{Workload, WorkloadForm};
 
@@ -33,9 +34,7 @@ const MAX_OPERATIONS: u64 = 1 << 26;
 
 /// The words that the operations access. `A` is the array, `X` the random
 /// indices, `i` the iteration.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// `A[X[i]]`.
@@ -58,9 +57,7 @@ pub enum Pattern {
 }
 
 /// The kind of atomic operation.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Fetch and add.
@@ -71,9 +68,7 @@ pub enum Operation {
 }
 
 /// How an atomic operation is executed.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interface {
     /// On coherent memory: the line is owned and locked while the word is
@@ -86,9 +81,7 @@ pub enum Interface {
 }
 
 /// How the indices of `ptr-chase`, `scatter`, `gather` and `sg` are read.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Index {
     /// By atomic operations like all others, as in the benchmark.
@@ -99,9 +92,7 @@ pub enum Index {
 }
 
 /// The processors that execute the operations.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunOn {
     /// The processing elements of the accelerators.
@@ -113,7 +104,7 @@ pub enum RunOn {
 
 /// Atomic operations on words of 8 B in the patterns of CircusTent. The kernel has one phase,
 /// `atomics`; an operation is one atomic operation of 8 B.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CircusTent {
     /// The words that the operations access. Default `rand`.
@@ -191,17 +182,13 @@ impl CircusTent {
             RunOn::Accelerators => (ctx.accelerators * ctx.elements, "cores", "accelerators"),
             RunOn::Cores => (ctx.cores, "accelerators", "cores"),
         };
-        if places == 0 {
-            let message = format!(
-                "found `{what}`, of which this host has none; allowed: `{other}`, or a host with {what}"
-            );
-            return Err(ParamError::new("run_on", message));
-        }
-        if self.interface == Interface::Pcie && ctx.accelerators > 1 {
-            let message = "found `pcie` on several accelerators, whose operations are not atomic \
-                           to one another; allowed: `cxl`, or one accelerator";
-            return Err(ParamError::new("interface", message));
-        }
+        let found = format_args!("`{what}`, of which this host has none");
+        let allowed = format_args!("`{other}`, or a host with {what}");
+        require(places > 0, "run_on", found, allowed)?;
+        let atomic = self.interface == Interface::Cxl || ctx.accelerators < 2;
+        let found =
+            "`pcie` on several accelerators, whose operations are not atomic to one another";
+        require(atomic, "interface", found, "`cxl`, or one accelerator")?;
         Ok(places)
     }
 
@@ -209,26 +196,19 @@ impl CircusTent {
     /// are inside the array.
     fn check_reach(&self, pes: u64) -> Result<(), ParamError> {
         let total = pes * self.iterations;
-        if total * u64::from(self.operations()) > MAX_OPERATIONS {
-            let message = format!(
-                "found {} operations of {pes} threads; allowed: {MAX_OPERATIONS}",
-                total * u64::from(self.operations())
-            );
-            return Err(ParamError::new("iterations", message));
-        }
+        let operations = total * u64::from(self.operations());
+        let found = format_args!("{operations} operations of {pes} threads");
+        let few = operations <= MAX_OPERATIONS;
+        require(few, "iterations", found, MAX_OPERATIONS)?;
         let reach = match self.pattern {
             Pattern::Rand | Pattern::Sg | Pattern::Central | Pattern::PtrChase => 1,
             Pattern::Stride1 | Pattern::Scatter | Pattern::Gather => total - 1,
             Pattern::StrideN => (total - 1) * self.stride,
         };
-        if reach < self.words() {
-            return Ok(());
-        }
-        let message = format!(
-            "found {} words; allowed: more than {reach}, which {pes} threads reach",
-            self.words()
-        );
-        Err(ParamError::new("memory", message))
+        let words = self.words();
+        let found = format_args!("{words} words");
+        let allowed = format_args!("more than {reach}, which {pes} threads reach");
+        require(reach < words, "memory", found, allowed)
     }
 }
 
@@ -244,15 +224,12 @@ impl Workload for CircusTent {
         whole_lines("memory", self.memory)?;
         within("stride", self.stride, 1, 1 << 20)?;
         within("posted_writes", u64::from(self.posted_writes), 0, 64)?;
-        if self.pattern == Pattern::PtrChase && self.index == Index::Local {
-            let message = "found `local`; allowed: `remote`, because all that `ptr-chase` does is \
-                           read indices";
-            return Err(ParamError::new("index", message));
-        }
-        if self.interface == Interface::Pcie && self.run_on == RunOn::Cores {
-            let message = "found `pcie`; allowed: `cxl`, because cores have no DMA engine";
-            return Err(ParamError::new("interface", message));
-        }
+        let operates = self.pattern != Pattern::PtrChase || self.index == Index::Remote;
+        let allowed = "`remote`, because all that `ptr-chase` does is read indices";
+        require(operates, "index", "`local`", allowed)?;
+        let possible = self.interface == Interface::Cxl || self.run_on == RunOn::Accelerators;
+        let allowed = "`cxl`, because cores have no DMA engine";
+        require(possible, "interface", "`pcie`", allowed)?;
         whole_lines("base", self.base)
     }
 
@@ -262,16 +239,12 @@ impl Workload for CircusTent {
         let pes = self.pes.unwrap_or(places as u64);
         self.check_reach(pes)?;
         let indices = (pes + 1) * self.iterations;
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "memory",
-            base: self.base.0,
-            bytes: self.memory.0 + indices * 8,
-        };
+        let bytes = self.memory.0 + indices * 8;
+        let need = Need::of_data(self.data, self.base, "memory", bytes);
         let array = need.place_for(ctx)?;
-        let data = run::Data::new(self.clone(), pes, places, array, ctx.seed);
-        Ok(Box::new(run::Kernel::new(Arc::new(data), ctx.elements)))
+        let mut data = run::Data::new(self.clone(), pes, places, array, ctx.seed);
+        data.elements = ctx.elements;
+        Ok(Box::new(Arc::new(data)))
     }
 
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {

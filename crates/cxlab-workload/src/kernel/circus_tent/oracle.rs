@@ -122,11 +122,9 @@ pub(super) fn check(data: &Data, image: &Image) -> Result<(), String> {
     if data.params.pattern == Pattern::PtrChase {
         for (pe, seen) in (0..).zip(&*seen) {
             let end = chase(data, pe);
-            if seen.end != end {
-                return Err(format!(
-                    "thread {pe} ended at index {}, not at {end}",
-                    seen.end
-                ));
+            let found = seen.end;
+            if found != end {
+                return Err(format!("thread {pe} ended at index {found}, not at {end}"));
             }
         }
     }

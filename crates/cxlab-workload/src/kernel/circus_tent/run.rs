@@ -20,6 +20,8 @@ pub(super) struct Data {
     pub pes: u64,
     /// Number of processing elements or cores that serve the threads.
     places: usize,
+    /// Number of processing elements of an accelerator.
+    pub elements: usize,
     /// The first address of the array.
     pub array: u64,
     /// The first address of the indices.
@@ -29,6 +31,7 @@ pub(super) struct Data {
     pub indices: Vec<u64>,
     /// The results of the operations of each of the benchmark's threads.
     pub seen: Mutex<Vec<Seen>>,
+    phases: [Phase; 1],
 }
 
 impl Data {
@@ -47,7 +50,9 @@ impl Data {
             params,
             pes,
             places,
+            elements: 0,
             array,
+            phases: [phase("atomics", 8)],
         }
     }
 
@@ -107,24 +112,6 @@ enum Cas {
     Fetch(u64),
     /// The expected word is the loaded word, and the new word is this value.
     Write(u64),
-}
-
-/// A kernel of CircusTent, bound to a system.
-pub(super) struct Kernel {
-    data: Arc<Data>,
-    elements: usize,
-    phases: [Phase; 1],
-}
-
-impl Kernel {
-    pub fn new(data: Arc<Data>, elements: usize) -> Kernel {
-        let phases = [phase("atomics", 8)];
-        Kernel {
-            data,
-            elements,
-            phases,
-        }
-    }
 }
 
 /// A processing element or core with the kernel's data.
@@ -229,19 +216,16 @@ async fn serve(data: Arc<Data>, place: usize, element: usize, elements: usize, t
         element,
     };
     let served = (place as u64..data.pes).step_by(data.places);
-    let start = |pe| {
-        let (first, words) = (data.first(pe), Vec::new());
-        let seen = Seen { end: first, words };
-        (
-            pe,
-            Pe {
-                first,
-                from: 0,
-                to: 0,
-                value: 0,
-                seen,
-            },
-        )
+    let start = |number| {
+        let (first, words) = (data.first(number), Vec::new());
+        let pe = Pe {
+            first,
+            from: 0,
+            to: 0,
+            value: 0,
+            seen: Seen { end: first, words },
+        };
+        (number, pe)
     };
     let mut pes: Vec<(u64, Pe)> = served.map(start).collect();
     for iteration in 0..data.params.iterations {
@@ -257,23 +241,22 @@ async fn serve(data: Arc<Data>, place: usize, element: usize, elements: usize, t
     }
 }
 
-impl ThreadedKernel for Kernel {
+impl ThreadedKernel for Arc<Data> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn prepare(&self, image: &Image) {
-        let data = &self.data;
-        for word in data.reached() {
-            image.write(Hpa(data.array + word * 8), 8, data.initial(word));
+        for word in self.reached() {
+            image.write(Hpa(self.array + word * 8), 8, self.initial(word));
         }
-        for (place, index) in (0..).zip(&data.indices) {
-            image.write(Hpa(data.index + place * 8), 8, *index);
+        for (place, index) in (0..).zip(&self.indices) {
+            image.write(Hpa(self.index + place * 8), 8, *index);
         }
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {
-        let (number, element, elements) = match (place, self.data.params.run_on) {
+        let (number, element, elements) = match (place, self.params.run_on) {
             (Place::Core { core }, RunOn::Cores) => (core, 0, 1),
             (
                 Place::Element {
@@ -288,10 +271,10 @@ impl ThreadedKernel for Kernel {
             ),
             _ => return Vec::new(),
         };
-        if number as u64 >= self.data.pes {
+        if number as u64 >= self.pes {
             return Vec::new();
         }
-        let data = Arc::clone(&self.data);
+        let data = Arc::clone(self);
         vec![Thread::new(move |t| {
             serve(data, number, element, elements, t)
         })]
@@ -302,6 +285,6 @@ impl ThreadedKernel for Kernel {
     }
 
     fn check(&self, image: &Image) -> Result<(), String> {
-        oracle::check(&self.data, image)
+        oracle::check(self, image)
     }
 }

@@ -145,16 +145,12 @@ async fn towards(worker: &mut Worker<'_>, front: usize, next: usize) -> u64 {
     let shares = worker.share_vertices();
     let mut awake = 0;
     while let Some(part) = shares.next(worker.t).await {
-        let loads: Vec<(u64, Value<'_>)> = part
+        let loaded = worker.load_all(PARENT, part.clone()).await;
+        let pairs = part
             .clone()
-            .map(|vertex| (vertex, worker.load(parents + 4 * vertex)))
-            .collect();
-        let mut free = Vec::with_capacity(loads.len());
-        for (vertex, parent) in loads {
-            if is_free(parent.await) {
-                free.push(vertex);
-            }
-        }
+            .zip(loaded)
+            .filter(|(_, parent)| is_free(*parent));
+        let free: Vec<u64> = pairs.map(|(vertex, _)| vertex).collect();
         let word = |_, to: u64| Some((set + 8 * (to / 64), 8));
         let mut edges = Edges::new(t, run, free.into_iter(), word);
         // A part is 64 vertices: one word of the set, which no other thread writes.

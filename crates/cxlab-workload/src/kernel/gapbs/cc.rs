@@ -110,17 +110,13 @@ async fn sample(worker: &mut Worker<'_>) -> u64 {
 /// Links the vertices that are not in the largest component to their remaining neighbours.
 async fn link_the_others(worker: &mut Worker<'_>, largest: u64) {
     let (t, run) = (worker.t, worker.run);
-    let components = run.arrays[COMPONENT];
     let shares = worker.share_vertices();
     while let Some(part) = shares.next(worker.t).await {
-        let load = |vertex| (vertex, worker.load(components + 4 * vertex));
-        let loads: Vec<(u64, Value<'_>)> = part.map(load).collect();
-        let mut others = Vec::new();
-        for (vertex, load) in loads {
-            if load.await != largest {
-                others.push(vertex);
-            }
-        }
+        let loaded = worker.load_all(COMPONENT, part.clone()).await;
+        let pairs = part
+            .zip(loaded)
+            .filter(|(_, component)| *component != largest);
+        let others: Vec<u64> = pairs.map(|(vertex, _)| vertex).collect();
         let mut edges = Edges::new(t, run, others.into_iter(), |_, _| None);
         let (mut from, mut seen, mut count) = (0, 0, 0);
         while let Some(item) = edges.next().await {

@@ -26,12 +26,13 @@ use std::sync::{Arc, OnceLock};
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, phase, whole_lines, within};
+use super::common::{Memory, Need, needs_cores, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
 use crate::workload::{Workload, WorkloadForm};
@@ -49,9 +50,7 @@ const LOAD: u8 = 0;
 const RUN: u8 = 1;
 
 /// A kernel of the suite.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// Breadth-first search, top-down or bottom-up (`bfs.cc`).
@@ -70,9 +69,7 @@ pub enum Algorithm {
 }
 
 /// How the graph gets into memory.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loading {
     /// The graph is in memory when the run begins.
@@ -87,7 +84,7 @@ pub enum Loading {
 
 /// A graph kernel on the cores of a processor. Phases: `load` and `run`. An operation of `run` is
 /// the processing of one edge in one direction.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gapbs {
     /// The kernel. Default `bfs`.
@@ -170,15 +167,10 @@ impl Workload for Gapbs {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        if ctx.cores == 0 {
-            let message = "found a system without cores; allowed: with processor = {}";
-            return Err(WorkloadError::param("kind", message));
-        }
-        if self.graph == self.data && self.loading == Loading::Reader {
-            let message =
-                "found the memory of the graph, which this host only reads; allowed: the other";
-            return Err(WorkloadError::param("data", message));
-        }
+        needs_cores(ctx)?;
+        let may_write = self.graph != self.data || self.loading != Loading::Reader;
+        let found = "the memory of the graph, which this host only reads";
+        require(may_write, "data", found, "the other")?;
         let lines = |bytes: u64| bytes.next_multiple_of(LINE_BYTES);
         let n = self.vertices();
         let offsets = LINE_BYTES + lines(8 * (n + 1));
@@ -198,21 +190,16 @@ impl Workload for Gapbs {
             true => self.graph_base.0 + graph_bytes,
             false => 0,
         };
-        let data = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "scale",
-            base: behind + self.base.0,
-            bytes: control + arrays.iter().map(|bytes| lines(*bytes)).sum::<u64>(),
-        };
-        let own = data.place_for(ctx)?;
+        let bytes = control + arrays.iter().map(|bytes| lines(*bytes)).sum::<u64>();
+        let base = Bytes(behind + self.base.0);
+        let own = Need::of_data(self.data, base, "scale", bytes).place_for(ctx)?;
         let mut next = own + control;
         let arrays = arrays.iter().map(|bytes| {
             let at = next;
             next += lines(*bytes);
             at
         });
-        let run = Run {
+        Ok(Box::new(Arc::new(Run {
             params: self.clone(),
             n,
             flag: first,
@@ -223,17 +210,9 @@ impl Workload for Gapbs {
             cores: ctx.cores as u64,
             seed: ctx.seed,
             graph: OnceLock::new(),
-        };
-        Ok(Box::new(Kernel {
-            run: Arc::new(run),
             phases: [phase("load", 0), phase("run", 0)],
-        }))
+        })))
     }
-}
-
-struct Kernel {
-    run: Arc<Run>,
-    phases: [Phase; 2],
 }
 
 /// The addresses of all data, and the parameters of the run.
@@ -255,6 +234,7 @@ struct Run {
     seed: u64,
     /// The graph, built when it is first needed.
     graph: OnceLock<Graph>,
+    phases: [Phase; 2],
 }
 
 impl Run {
@@ -290,14 +270,14 @@ impl Run {
     }
 }
 
-impl ThreadedKernel for Kernel {
+impl ThreadedKernel for Arc<Run> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn prepare(&self, image: &Image) {
-        if self.run.params.loading == Loading::Prepared {
-            sharing::prepare(&self.run, image);
+        if self.params.loading == Loading::Prepared {
+            sharing::prepare(self, image);
         }
     }
 
@@ -305,7 +285,7 @@ impl ThreadedKernel for Kernel {
         let Place::Core { core } = place else {
             return Vec::new();
         };
-        let run = Arc::clone(&self.run);
+        let run = Arc::clone(self);
         vec![Thread::new(move |t| async move {
             run.work(&t, core as u64).await;
         })]
@@ -316,13 +296,12 @@ impl ThreadedKernel for Kernel {
     }
 
     fn check(&self, image: &Image) -> Result<(), String> {
-        let run = &self.run;
-        match run.params.algorithm {
-            Algorithm::Bfs => bfs::check(run, image),
-            Algorithm::Bc => bc::check(run, image),
-            Algorithm::Cc | Algorithm::CcSv => cc::check(run, image),
-            Algorithm::Pr => pr::check(run, image),
-            Algorithm::Tc => tc::check(run, image),
+        match self.params.algorithm {
+            Algorithm::Bfs => bfs::check(self, image),
+            Algorithm::Bc => bc::check(self, image),
+            Algorithm::Cc | Algorithm::CcSv => cc::check(self, image),
+            Algorithm::Pr => pr::check(self, image),
+            Algorithm::Tc => tc::check(self, image),
         }
     }
 }

@@ -6,8 +6,7 @@ use cxlab_engine::units::LINE_BYTES;
 
 use super::Run;
 use crate::kernel::team::{Shares, Team, control_bytes, in_order};
-use crate::thread::op::{AtomicKind, ThreadOp};
-use crate::thread::{Handle, Value};
+use crate::thread::{AtomicKind, Handle, Value};
 
 /// Vertices that a thread takes at a time (GAPBS: 64 in `tc.cc`, 1,024 and 16,384 elsewhere, for
 /// graphs that are thousands of times as large).
@@ -66,13 +65,9 @@ impl<'a> Worker<'a> {
 
     /// Replaces a number of 4 B if it equals `expected`. Value: the old number.
     pub(super) fn swap_if(&self, addr: u64, expected: u32, new: u32) -> Value<'a> {
-        self.t.issue(ThreadOp::Atomic {
-            addr,
-            size: 4,
-            kind: AtomicKind::CompareExchange,
-            operand: new.into(),
-            compare: expected.into(),
-        })
+        let (new, expected) = (new.into(), expected.into());
+        self.t
+            .issue(AtomicKind::CompareExchange.op(addr, 4, new, expected))
     }
 
     /// Loads a number of 4 B.

@@ -115,6 +115,18 @@ impl Index {
         script.atomic(self.segments + home * SEGMENT + LOCK, After::Nothing);
     }
 
+    /// Takes the lock of a hash's segment, and searches for the key.
+    fn locked(
+        &self,
+        hash: u64,
+        script: &mut Script,
+        same: impl FnMut(u64, &mut Script) -> bool,
+    ) -> (u64, Found) {
+        let hash = hash.min(TOMBSTONE - 1);
+        self.acquire(hash, script);
+        (hash, self.search(hash, script, same))
+    }
+
     /// Examines one pair after the other; `same` compares the key at a place with the wanted key.
     fn search(
         &self,
@@ -157,9 +169,7 @@ impl Index {
         script: &mut Script,
         same: impl FnMut(u64, &mut Script) -> bool,
     ) -> Option<u64> {
-        let hash = hash.min(TOMBSTONE - 1);
-        self.acquire(hash, script);
-        let found = self.search(hash, script, same);
+        let (hash, found) = self.locked(hash, script, same);
         self.release(hash, script);
         Some(self.pairs[found.pair?].place)
     }
@@ -172,9 +182,7 @@ impl Index {
         script: &mut Script,
         same: impl FnMut(u64, &mut Script) -> bool,
     ) -> Option<u64> {
-        let hash = hash.min(TOMBSTONE - 1);
-        self.acquire(hash, script);
-        let found = self.search(hash, script, same);
+        let (hash, found) = self.locked(hash, script, same);
         let address = self.address(found.free);
         let before = found.pair.map(|pair| self.pairs[pair].place);
         match before {
@@ -202,9 +210,7 @@ impl Index {
         script: &mut Script,
         same: impl FnMut(u64, &mut Script) -> bool,
     ) -> Option<u64> {
-        let hash = hash.min(TOMBSTONE - 1);
-        self.acquire(hash, script);
-        let found = self.search(hash, script, same);
+        let (hash, found) = self.locked(hash, script, same);
         if let Some(pair) = found.pair {
             let address = self.address(pair);
             script.exchange(address + 8);

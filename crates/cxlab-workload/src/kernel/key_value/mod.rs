@@ -14,6 +14,7 @@ mod store;
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::pages::{Layout, PAGE};
@@ -21,7 +22,7 @@ use self::run::Run;
 use self::store::{Size, Store};
 use super::common::{Memory, Need, aligned, share, within};
 use crate::error::WorkloadError;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::Program;
 use crate::workload::{SourceContext, Workload, WorkloadForm};
 
@@ -31,9 +32,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<KeyValue>(
 );
 
 /// How the keys of queries, updates and deletes are chosen.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keys {
     /// All keys with the same probability.
@@ -44,9 +43,7 @@ pub enum Keys {
 }
 
 /// How a value is updated.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Update {
     /// The first 8 B of the value are overwritten in the record, as in Viper's benchmark.
@@ -58,7 +55,7 @@ pub enum Update {
 
 /// A persistent key-value store in the manner of Viper (VLDB 2021), on a core. Phases: `write`
 /// (keys are stored in the empty store), `insert` (further keys), `query`, `update`, `delete`.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyValue {
     /// Operations of each phase, 1 to 16777216. The cores of the host group divide them; each core
@@ -112,13 +109,8 @@ impl KeyValue {
     /// The first addresses of the pages and of the index of the first core.
     fn place(&self, size: &Size, ctx: &SourceContext) -> Result<(u64, u64), ParamError> {
         let cores = ctx.requesters.max(1) as u64;
-        let data = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "operations",
-            base: self.base.0,
-            bytes: size.data() * cores,
-        };
+        let bytes = size.data() * cores;
+        let data = Need::of_data(self.data, self.base, "operations", bytes);
         let same = self.index == self.data;
         let index = Need {
             memory_field: "index",
@@ -140,17 +132,11 @@ impl Workload for KeyValue {
         within("operations", self.operations, 1, 1 << 24)?;
         within("key", self.key.0, 8, 1024)?;
         within("value", self.value.0, 8, PAGE)?;
-        if self.layout().slots == 0 {
-            let message = format!(
-                "found {} with keys of {}; allowed: what fits a page of 4 KiB with its header of 16 B",
-                self.value, self.key
-            );
-            return Err(ParamError::new("value", message));
-        }
-        if !(self.exponent > 0.0 && self.exponent <= 4.0) {
-            let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
-            return Err(ParamError::new("exponent", message));
-        }
+        let found = format_args!("{} with keys of {}", self.value, self.key);
+        let allowed = "what fits a page of 4 KiB with its header of 16 B";
+        require(self.layout().slots > 0, "value", found, allowed)?;
+        let known = self.exponent > 0.0 && self.exponent <= 4.0;
+        require(known, "exponent", self.exponent, "above 0, at most 4")?;
         aligned("base", self.base, PAGE)
     }
 

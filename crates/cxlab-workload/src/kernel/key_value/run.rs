@@ -121,27 +121,20 @@ impl Run {
     fn operate(&mut self, rng: &mut StreamRng) {
         self.store.script.enter(self.phase as u8);
         match self.phase {
-            WRITE | INSERT => {
-                let before = if self.phase == INSERT {
-                    self.operations
-                } else {
-                    0
-                };
-                self.put((before + self.done - 1) as u32);
-            }
-            QUERY => {
+            WRITE => self.put((self.done - 1) as u32),
+            INSERT => self.put((self.operations + self.done - 1) as u32),
+            phase => {
                 let place = self.choose(rng);
-                self.query(self.order[place]);
-            }
-            UPDATE => {
-                let place = self.choose(rng);
-                self.update(self.order[place]);
-            }
-            _ => {
-                let place = self.choose(rng);
-                let key = self.order.swap_remove(place);
-                self.zipf = Zipf::new(self.order.len() as u64, self.exponent);
-                self.delete(key);
+                let key = self.order[place];
+                match phase {
+                    QUERY => self.query(key),
+                    UPDATE => self.update(key),
+                    _ => {
+                        self.order.swap_remove(place);
+                        self.zipf = Zipf::new(self.order.len() as u64, self.exponent);
+                        self.delete(key);
+                    }
+                }
             }
         }
     }

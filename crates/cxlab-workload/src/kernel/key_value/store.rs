@@ -106,6 +106,11 @@ save_state!(Store {
     built: cycles;
 });
 
+/// Compares the key of the record at a place, which is a word of the index, with a key.
+fn is_key(pages: &Pages, key: &[u8]) -> impl Fn(u64, &mut Script) -> bool {
+    move |word, script| pages.has_key(Place::from_word(word), key, script)
+}
+
 impl Store {
     /// Makes an empty store with its pages at address `data` and its index at address `index`.
     pub fn new(size: &Size, data: u64, index: u64, persistent: bool, cycles: u32) -> Store {
@@ -156,11 +161,9 @@ impl Store {
         self.script.compute(self.cycles);
         let place = self.slot();
         self.pages.write(place, key, value, &mut self.script);
-        let pages = &self.pages;
-        let same = |word, script: &mut Script| pages.has_key(Place::from_word(word), key, script);
-        let before = self
-            .index
-            .insert(hash(key), place.word(), &mut self.script, same);
+        let same = is_key(&self.pages, key);
+        let (word, script) = (place.word(), &mut self.script);
+        let before = self.index.insert(hash(key), word, script, same);
         if let Some(word) = before {
             self.free_slot(Place::from_word(word), place.page);
         }
@@ -191,8 +194,7 @@ impl Store {
 
     /// Finds the record of a key.
     fn find(&mut self, key: &[u8]) -> Option<Place> {
-        let pages = &self.pages;
-        let same = |word, script: &mut Script| pages.has_key(Place::from_word(word), key, script);
+        let same = is_key(&self.pages, key);
         let word = self.index.get(hash(key), &mut self.script, same)?;
         Some(Place::from_word(word))
     }
@@ -225,12 +227,10 @@ impl Store {
         self.script.compute(self.cycles);
         let place = self.find(key);
         if let Some(place) = place {
-            self.pages
-                .lock(place.page, After::Previous, &mut self.script);
+            let script = &mut self.script;
+            self.pages.lock(place.page, After::Previous, script);
             self.release(place);
-            let pages = &self.pages;
-            let same =
-                |word, script: &mut Script| pages.has_key(Place::from_word(word), key, script);
+            let same = is_key(&self.pages, key);
             self.index.remove(hash(key), &mut self.script, same);
             self.pages.unlock(place.page, &mut self.script);
         }

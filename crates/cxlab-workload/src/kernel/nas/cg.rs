@@ -135,12 +135,10 @@ impl ConjugateGradients {
         for _ in 0..self.iterations {
             let row = |at: usize| {
                 let range = matrix.starts[at] as usize..matrix.starts[at + 1] as usize;
-                let pairs = matrix.columns[range.clone()]
-                    .iter()
-                    .zip(&matrix.values[range]);
-                pairs.fold(0.0, |sum, (column, value)| {
-                    sum + value * p[*column as usize]
-                })
+                let columns = matrix.columns[range.clone()].iter();
+                let products = columns.zip(&matrix.values[range]);
+                let products = products.map(|(column, value)| value * p[*column as usize]);
+                products.fold(0.0, |sum, product| sum + product)
             };
             let q: Vec<f64> = (0..rows).map(row).collect();
             let alpha = rho / dot(&p, &q);
@@ -174,12 +172,8 @@ async fn dot(worker: &mut Worker<'_>, a: usize, b: usize, mine: Range<u64>) -> f
     let mut sum = 0.0;
     let arrays = if a == b { vec![a] } else { vec![a, b] };
     let wanted = blocks(mine.clone(), BLOCK).flat_map(|block| {
-        let range = |array: &usize| {
-            (
-                worker.at(*array, block.start),
-                8 * (block.end - block.start),
-            )
-        };
+        let bytes = 8 * (block.end - block.start);
+        let range = |array: &usize| (worker.at(*array, block.start), bytes);
         arrays.iter().map(range).collect::<Vec<_>>()
     });
     let mut ahead = Ahead::new(worker, wanted);
@@ -235,13 +229,8 @@ async fn multiply(worker: &Worker<'_>, mine: Range<u64>) {
     let mut ends: VecDeque<u64> = VecDeque::new();
     for _ in blocks(mine.start..mine.end + 1, 8) {
         let words = ahead.next().await;
-        ends.extend(
-            words
-                .as_chunks::<8>()
-                .0
-                .iter()
-                .map(|one| u64::from_le_bytes(*one)),
-        );
+        let words = words.as_chunks::<8>().0.iter();
+        ends.extend(words.map(|one| u64::from_le_bytes(*one)));
     }
     let (Some(first), Some(last)) = (ends.pop_front(), ends.back().copied()) else {
         return;

@@ -53,10 +53,7 @@ fn transform(mut from: Vec<Complex>) -> Vec<Complex> {
             let angle = std::f64::consts::PI * group as f64 / groups as f64;
             let (sine, cosine) = (libm::sin(angle), libm::cos(angle));
             for at in 0..length {
-                let (a, b) = (
-                    from[at + length * group],
-                    from[at + length * (group + groups)],
-                );
+                let [a, b] = [group, group + groups].map(|one| from[at + length * one]);
                 let difference = [a[0] - b[0], a[1] - b[1]];
                 to[at + length * 2 * group] = [a[0] + b[0], a[1] + b[1]];
                 to[at + length * (2 * group + 1)] = [
@@ -182,9 +179,8 @@ impl Transforms {
             // 5 operations of a point for each step of its line's transform; NPB counts 7.2 log2 of
             // the number of all points.
             let points = wide * places.len() as u64;
-            worker
-                .compute(5 * points * u64::from(self.sides[direction].ilog2()))
-                .await;
+            let steps = u64::from(self.sides[direction].ilog2());
+            worker.compute(5 * points * steps).await;
             for (first, piece) in places.into_iter().zip(Self::transformed(direction, pieces)) {
                 stores.room().await;
                 let at = worker.at(FIELD, 2 * first);
@@ -294,13 +290,11 @@ mod tests {
 
     #[test]
     fn the_blocks_of_a_direction_hold_each_point_once() {
-        let ft = Transforms::new(
-            &Nas {
-                shrink: 128,
-                ..Nas::default()
-            },
-            1,
-        );
+        let params = Nas {
+            shrink: 128,
+            ..Nas::default()
+        };
+        let ft = Transforms::new(&params, 1);
         for direction in 0..3 {
             let mut seen = vec![0; ft.points() as usize];
             for block in 0..ft.blocks(direction) {

@@ -231,6 +231,30 @@ impl Multigrid {
         sweeps
     }
 
+    /// The arrays after the same sweeps, row after row, without simulated memory.
+    fn plain(&self) -> Vec<Vec<f64>> {
+        let numbers = self.arrays().into_iter().map(|bytes| bytes / 8);
+        let mut arrays: Vec<Vec<f64>> = numbers.map(|count| vec![0.0; count as usize]).collect();
+        for (&at, &charge) in &self.charges {
+            arrays[V][at as usize] = charge;
+        }
+        for sweep in self.sweeps() {
+            let to = sweep.to();
+            let mut results = Vec::new();
+            for row in 0..to.rows() {
+                let needs = sweep.needs(row).into_iter();
+                let rows = needs.map(|(grid, row)| {
+                    let first = grid.place(row) as usize;
+                    arrays[grid.array][first..first + grid.side as usize].to_vec()
+                });
+                results.extend(sweep.result(rows.collect()));
+            }
+            let first = to.first as usize;
+            arrays[to.array][first..first + results.len()].copy_from_slice(&results);
+        }
+        arrays
+    }
+
     async fn work(&self, worker: &mut Worker<'_>) {
         for sweep in self.sweeps() {
             let to = sweep.to();
@@ -278,25 +302,7 @@ impl Program for Multigrid {
 
     /// Checks against the same sweeps, row after row, on plain arrays.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
-        let numbers = self.arrays().into_iter().map(|bytes| bytes / 8);
-        let mut arrays: Vec<Vec<f64>> = numbers.map(|count| vec![0.0; count as usize]).collect();
-        for (&at, &charge) in &self.charges {
-            arrays[V][at as usize] = charge;
-        }
-        for sweep in self.sweeps() {
-            let to = sweep.to();
-            let mut results = Vec::new();
-            for row in 0..to.rows() {
-                let needs = sweep.needs(row).into_iter();
-                let rows = needs.map(|(grid, row)| {
-                    let first = grid.place(row) as usize;
-                    arrays[grid.array][first..first + grid.side as usize].to_vec()
-                });
-                results.extend(sweep.result(rows.collect()));
-            }
-            let first = to.first as usize;
-            arrays[to.array][first..first + results.len()].copy_from_slice(&results);
-        }
+        let arrays = self.plain();
         memory.hold("mg: u", U, &arrays[U])?;
         memory.hold("mg: r", R, &arrays[R])
     }
@@ -317,33 +323,13 @@ mod tests {
                 ..Nas::default()
             };
             let mg = Multigrid::new(&params, 1);
-            let numbers = mg.arrays().into_iter().map(|bytes| bytes / 8);
-            let mut arrays: Vec<Vec<f64>> =
-                numbers.map(|count| vec![0.0; count as usize]).collect();
-            for (&at, &charge) in &mg.charges {
-                arrays[V][at as usize] = charge;
-            }
-            for sweep in mg.sweeps() {
-                let to = sweep.to();
-                for row in 0..to.rows() {
-                    let needs = sweep.needs(row).into_iter();
-                    let rows = needs.map(|(grid, row)| {
-                        let first = grid.place(row) as usize;
-                        arrays[grid.array][first..first + grid.side as usize].to_vec()
-                    });
-                    let result = sweep.result(rows.collect());
-                    let first = to.place(row) as usize;
-                    arrays[to.array][first..first + result.len()].copy_from_slice(&result);
-                }
-            }
+            let arrays = mg.plain();
             let finest = mg.levels(R).pop().unwrap();
             let r = &arrays[R][finest.first as usize..];
             r.iter().map(|one| one * one).sum::<f64>().sqrt()
         };
         let norms: Vec<f64> = (0..4).map(norm).collect();
-        assert!(
-            norms.windows(2).all(|two| two[1] < 0.726 * two[0]),
-            "{norms:?}"
-        );
+        let smaller = norms.windows(2).all(|two| two[1] < 0.726 * two[0]);
+        assert!(smaller, "{norms:?}");
     }
 }

@@ -28,13 +28,14 @@ use std::sync::Arc;
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, phase, within};
+use super::common::{Memory, Need, aligned, needs_cores, phase, within};
 use super::team::{Team, control_bytes};
 use crate::error::WorkloadError;
 use crate::image::Image;
-use crate::params::entry;
+use crate::params::{entry, require};
 use crate::program::Phase;
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
 use crate::workload::{Workload, WorkloadForm};
@@ -48,9 +49,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<Nas>(
 const PAGE: u64 = 4096;
 
 /// A program of the NAS Parallel Benchmarks.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Benchmark {
     /// Block-tridiagonal systems along the lines of a grid, in three directions.
@@ -72,7 +71,7 @@ pub enum Benchmark {
 
 /// A NAS program on the cores of a processor, with one phase, `run`. An operation is a cell, an
 /// element, a nonzero of the matrix or a pair of random numbers, once in each iteration.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nas {
     /// The program. Default `cg`.
@@ -152,10 +151,8 @@ impl Workload for Nas {
 
     fn check(&self) -> Result<(), ParamError> {
         within("shrink", self.shrink, 4, 128)?;
-        if !self.shrink.is_power_of_two() {
-            let message = format!("found {}; allowed: powers of two", self.shrink);
-            return Err(ParamError::new("shrink", message));
-        }
+        let known = self.shrink.is_power_of_two();
+        require(known, "shrink", self.shrink, "powers of two")?;
         within("iterations", self.iterations.into(), 1, 1_000_000)?;
         within("flops", self.flops.into(), 1, 1024)?;
         within("outstanding", self.outstanding.into(), 1, 1024)?;
@@ -164,10 +161,7 @@ impl Workload for Nas {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        if ctx.cores == 0 {
-            let message = "found a system without cores; allowed: with processor = {}";
-            return Err(WorkloadError::param("kind", message));
-        }
+        needs_cores(ctx)?;
         let cores = ctx.cores as u64;
         let program = self.program(ctx.seed, cores);
         let mut bytes = 0;
@@ -177,31 +171,19 @@ impl Workload for Nas {
             (at, array)
         });
         let mut places: Vec<(u64, u64)> = places.collect();
-        let need = Need {
-            memory_field: "data",
-            memory: self.data,
-            size_field: "shrink",
-            base: self.base.0,
-            bytes: bytes + control_bytes(cores).next_multiple_of(PAGE),
-        };
+        let all = bytes + control_bytes(cores).next_multiple_of(PAGE);
+        let need = Need::of_data(self.data, self.base, "shrink", all);
         let first = need.place_for(ctx)?;
         places.iter_mut().for_each(|(at, _)| *at += first);
-        Ok(Box::new(Kernel {
-            run: Arc::new(Run {
-                params: self.clone(),
-                program,
-                places,
-                control: first + bytes,
-                cores,
-            }),
+        Ok(Box::new(Arc::new(Run {
+            params: self.clone(),
+            program,
+            places,
+            control: first + bytes,
+            cores,
             phases: [phase("run", 0)],
-        }))
+        })))
     }
-}
-
-struct Kernel {
-    run: Arc<Run>,
-    phases: [Phase; 1],
 }
 
 struct Run {
@@ -211,6 +193,7 @@ struct Run {
     places: Vec<(u64, u64)>,
     control: u64,
     cores: u64,
+    phases: [Phase; 1],
 }
 
 /// The arrays in memory, for accesses that take no simulated time.
@@ -287,8 +270,7 @@ impl<'a> Worker<'a> {
 
 /// The doubles in a sequence of bytes.
 fn doubles(bytes: &[u8]) -> Vec<f64> {
-    let (whole, _) = bytes.as_chunks::<8>();
-    whole.iter().map(|one| f64::from_le_bytes(*one)).collect()
+    super::common::doubles(bytes).collect()
 }
 
 /// The bytes of doubles.
@@ -345,23 +327,19 @@ impl<'t, I: Iterator<Item = (u64, u64)>> Ahead<'t, I> {
     }
 }
 
-impl ThreadedKernel for Kernel {
+impl ThreadedKernel for Arc<Run> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn prepare(&self, image: &Image) {
-        self.run.program.prepare(&self.run.arrays(image));
+        self.program.prepare(&self.arrays(image));
     }
 
     /// All pages in the order of the arrays, as the benchmarks initialise them.
     fn first_touches(&self) -> Vec<Hpa> {
-        let first = self
-            .run
-            .places
-            .first()
-            .map_or(self.run.control, |one| one.0);
-        let end = self.run.control + control_bytes(self.run.cores);
+        let first = self.places.first().map_or(self.control, |one| one.0);
+        let end = self.control + control_bytes(self.cores);
         (first..end).step_by(PAGE as usize).map(Hpa).collect()
     }
 
@@ -369,7 +347,7 @@ impl ThreadedKernel for Kernel {
         let Place::Core { core } = place else {
             return Vec::new();
         };
-        let run = Arc::clone(&self.run);
+        let run = Arc::clone(self);
         vec![Thread::new(move |t| async move {
             let mut worker = Worker {
                 t: &t,
@@ -386,7 +364,7 @@ impl ThreadedKernel for Kernel {
     }
 
     fn check(&self, image: &Image) -> Result<(), String> {
-        self.run.program.check(&self.run.arrays(image))
+        self.program.check(&self.arrays(image))
     }
 }
 

@@ -15,7 +15,7 @@ use cxlab_engine::rng::StreamRng;
 
 use super::{Ahead, Arrays, Nas, Program, Running, Worker, one_more};
 use crate::kernel::team::in_order;
-use crate::thread::Window;
+use crate::thread::{Value, Window};
 
 /// Elements of class D (*recollection*: `lelt` 515,000).
 const ELEMENTS: u64 = 515_000;
@@ -96,14 +96,16 @@ impl Mesh {
     }
 
     async fn work(&self, worker: &mut Worker<'_>) {
+        let t = worker.t;
         for _ in 0..self.iterations {
             for step in 0..STEPS {
                 let mine = worker.team.part(self.elements);
                 let order = load_order(worker, mine).await;
                 self.products(worker, step, &order).await;
-                self.scatter(worker, &order).await;
+                // Other threads add to the mortars as well.
+                self.faces(worker, &order, |at| t.fetch_add(at, 1)).await;
                 worker.team.barrier().await;
-                self.gather(worker, &order).await;
+                self.faces(worker, &order, |at| t.load(at)).await;
                 worker.team.barrier().await;
                 worker.t.count(order.len() as u32);
             }
@@ -132,32 +134,23 @@ impl Mesh {
         stores.drain().await;
     }
 
-    /// Adds the points of the faces to the mortars, to which other threads add as well.
-    async fn scatter(&self, worker: &Worker<'_>, order: &[u64]) {
-        let mut adds = Window::new(worker.outstanding());
+    /// Goes through the points of the faces, with an operation on the mortar of each.
+    async fn faces<'t>(
+        &self,
+        worker: &Worker<'t>,
+        order: &[u64],
+        operation: impl Fn(u64) -> Value<'t>,
+    ) {
+        let mut window = Window::new(worker.outstanding());
         let mut ahead = Ahead::new(worker, order.iter().map(|one| list(worker, *one)));
         for _ in order {
             for mortar in numbers(&ahead.next().await) {
-                adds.room().await;
-                adds.add(worker.t.fetch_add(worker.at(MORTARS, mortar), 1));
+                window.room().await;
+                window.add(operation(worker.at(MORTARS, mortar)));
             }
             worker.compute(2 * FACE_POINTS).await;
         }
-        adds.drain().await;
-    }
-
-    /// Fetches the points of the faces from the mortars.
-    async fn gather(&self, worker: &Worker<'_>, order: &[u64]) {
-        let mut loads = Window::new(worker.outstanding());
-        let mut ahead = Ahead::new(worker, order.iter().map(|one| list(worker, *one)));
-        for _ in order {
-            for mortar in numbers(&ahead.next().await) {
-                loads.room().await;
-                loads.add(worker.t.load(worker.at(MORTARS, mortar)));
-            }
-            worker.compute(2 * FACE_POINTS).await;
-        }
-        loads.drain().await;
+        window.drain().await;
     }
 }
 

@@ -49,7 +49,7 @@ fn decoded(job: &Job, number: u64) -> Message {
 }
 
 /// The ring's entry that announces a message.
-fn entry(number: u64, root: u64) -> [u8; 16] {
+pub(super) fn entry(number: u64, root: u64) -> [u8; 16] {
     let mut entry = [0; 16];
     entry[..8].copy_from_slice(&(number + 1).to_le_bytes());
     entry[8..].copy_from_slice(&root.to_le_bytes());
@@ -72,9 +72,9 @@ async fn decode(job: &Job, t: &Handle, piece: &Piece, offset: usize, bytes: usiz
 
 /// The object that a CXL-NIC makes of a message; each of its parts begins a line.
 fn pushed_object(job: &Job, number: u64) -> Object {
-    let (schema, kind) = (&job.bench.schema, job.kind(number));
     let (message, at) = (decoded(job, number), job.object(number));
-    job.layout.scattered(schema, kind, &message, at, LINE_BYTES)
+    let kind = job.kind(number);
+    job.layout.scattered(kind, &message, at, LINE_BYTES)
 }
 
 /// The parts of an object that are pushed one at a time: the piece, the offset in the
@@ -152,9 +152,9 @@ impl<'t> Buffers<'t> {
 /// RpcNIC: appends fields to a buffer, which is sent by DMA when it is full or the message is
 /// complete. The ring's entry is sent last, and posted writes stay in order.
 async fn by_dma<'t>(job: &Job, t: &'t Handle, number: u64, out: &mut Buffers<'t>) {
-    let (schema, kind) = (&job.bench.schema, job.kind(number));
     let (message, at) = (decoded(job, number), job.object(number));
-    let object = job.layout.appended(schema, kind, &message, at, ALIGN);
+    let kind = job.kind(number);
+    let object = job.layout.appended(kind, &message, at, ALIGN);
     append(job, t, &object, at, out).await;
     let place = number % job.places() * LINE_BYTES;
     let announce = scratch(0) + job.params.buffers * BUFFER + place;

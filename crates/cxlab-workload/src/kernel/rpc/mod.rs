@@ -19,9 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, phase, within, without_cxl_cache};
+use super::common::{Memory, Need, aligned, needs_both, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::entry;
@@ -44,16 +45,8 @@ const ALIGN: u64 = 16;
 /// Bytes of the card's temporary buffer (RpcNIC: 4 KiB).
 const BUFFER: u64 = 4096;
 
-/// The processing element that runs the card's threads.
-const CARD: Place = Place::Element {
-    accelerator: 0,
-    element: 0,
-};
-
 /// The direction of the messages.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// Messages arrive and are decoded.
@@ -64,9 +57,7 @@ pub enum Way {
 }
 
 /// How messages are transferred between host and card.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// RpcNIC: decoded fields are collected in a buffer of 4 KiB, which one DMA write sends to
@@ -87,7 +78,7 @@ pub enum Method {
 /// `deserialize` and `access` (the host reads the decoded objects). The phases of encoding are
 /// `build` (the host makes objects), `prepare` (the host copies them, RpcNIC, and announces them)
 /// and `serialize`. An operation is a message.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rpc {
     /// Number of the bench, 0 to 5. The sizes of 2 and 5 are synthetic.
@@ -148,13 +139,6 @@ impl Default for Rpc {
     }
 }
 
-impl Rpc {
-    fn check_places(&self) -> Result<(), ParamError> {
-        aligned("base", self.base, PAGE)?;
-        aligned("card_base", self.card_base, PAGE)
-    }
-}
-
 impl Workload for Rpc {
     fn form(&self) -> WorkloadForm {
         WorkloadForm::Threads("rpc")
@@ -173,7 +157,10 @@ impl Workload for Rpc {
             (Way::Deserialize, Method::CxlMem) => ("cxl-mem", "`rpc-nic`, `nc-p`"),
             (Way::Deserialize, Method::CxlCache) => ("cxl-cache", "`rpc-nic`, `nc-p`"),
             (Way::Serialize, Method::NcP) => ("nc-p", "`rpc-nic`, `cxl-mem`, `cxl-cache`"),
-            _ => return self.check_places(),
+            _ => {
+                aligned("base", self.base, PAGE)?;
+                return aligned("card_base", self.card_base, PAGE);
+            }
         };
         let message = format!("found `{found}` in this direction; allowed: {allowed}");
         Err(ParamError::new("method", message))
@@ -181,31 +168,16 @@ impl Workload for Rpc {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        if ctx.cores == 0 || ctx.accelerators == 0 || ctx.elements == 0 {
-            let message = "found a system without both; allowed: at least one core and one \
-                           accelerator";
-            return Err(WorkloadError::param("kind", message));
-        }
+        needs_both(ctx)?;
         let mut job = Job::new(self, ctx.seed);
-        let need = |memory_field, memory, size_field, base: Bytes, bytes| Need {
-            memory_field,
-            memory,
-            size_field,
-            base: base.0,
-            bytes,
-        };
         let (ring, objects) = (job.ring_bytes(), job.places() * job.room);
-        job.host = need("data", self.data, "base", self.base, ring + 2 * objects).place_for(ctx)?;
+        let host = Need::of_data(self.data, self.base, "base", ring + 2 * objects);
+        job.host = host.place_for(ctx)?;
         job.objects = job.host + ring;
         job.prepared = job.objects + objects;
         if self.method == Method::CxlMem {
-            let card = need(
-                "data",
-                Memory::Cxl,
-                "card_base",
-                self.card_base,
-                ring + objects,
-            );
+            let (base, bytes) = (self.card_base, ring + objects);
+            let card = Need::of_data(Memory::Cxl, base, "card_base", bytes);
             job.objects = card.place_for(ctx)? + ring;
         }
         let mean = job.wires.iter().map(Vec::len).sum::<usize>() / job.wires.len().max(1);
@@ -213,11 +185,8 @@ impl Workload for Rpc {
             Way::Deserialize => &["deserialize", "access"],
             Way::Serialize => &["build", "prepare", "serialize"],
         };
-        let phases = names.iter().map(|name| phase(name, mean as u64)).collect();
-        Ok(Box::new(Kernel {
-            job: Arc::new(job),
-            phases,
-        }))
+        job.phases = names.iter().map(|name| phase(name, mean as u64)).collect();
+        Ok(Box::new(Arc::new(job)))
     }
 
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
@@ -250,6 +219,7 @@ struct Job {
     room: u64,
     outcome: Mutex<Outcome>,
     units: Units,
+    phases: Vec<Phase>,
 }
 
 /// The number of messages that were correct, and a description of the first wrong one.
@@ -271,8 +241,8 @@ impl Job {
             .map(|(kind, message)| message.encode(&bench.schema, kind))
             .collect();
         let room = messages.iter().enumerate().map(|(kind, message)| {
-            let loose = layout.scattered(&bench.schema, kind, message, 0, LINE_BYTES);
-            let dense = layout.appended(&bench.schema, kind, message, 0, ALIGN);
+            let loose = layout.scattered(kind, message, 0, LINE_BYTES);
+            let dense = layout.appended(kind, message, 0, ALIGN);
             loose.end.max(dense.end).next_multiple_of(PAGE)
         });
         Job {
@@ -287,6 +257,7 @@ impl Job {
             prepared: 0,
             outcome: Mutex::default(),
             units: Units::default(),
+            phases: Vec::new(),
         }
     }
 
@@ -371,43 +342,32 @@ impl Job {
     }
 }
 
-struct Kernel {
-    job: Arc<Job>,
-    phases: Vec<Phase>,
-}
-
-impl ThreadedKernel for Kernel {
+impl ThreadedKernel for Arc<Job> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {
-        let job = Arc::clone(&self.job);
-        match (place, job.params.direction, job.params.method) {
+        let job = || Arc::clone(self);
+        match (place, self.params.direction, self.params.method) {
             (Place::Core { core: 0 }, Way::Deserialize, _) => {
-                vec![Thread::new(|t| deserialize::host(job, t))]
+                vec![Thread::new(|t| deserialize::host(job(), t))]
             }
             (Place::Core { core: 0 }, Way::Serialize, _) => {
-                vec![Thread::new(|t| serialize::host(job, t))]
+                vec![Thread::new(|t| serialize::host(job(), t))]
             }
-            (CARD, Way::Deserialize, Method::RpcNic) => {
-                vec![Thread::new(|t| deserialize::rpc_nic(job, t))]
+            (Place::FIRST_ELEMENT, Way::Deserialize, Method::RpcNic) => {
+                vec![Thread::new(|t| deserialize::rpc_nic(job(), t))]
             }
-            (CARD, Way::Deserialize, _) => {
-                let other = Arc::clone(&self.job);
-                vec![
-                    Thread::new(|t| deserialize::decoder(job, t)),
-                    Thread::new(|t| deserialize::pusher(other, t)),
-                ]
-            }
-            (CARD, Way::Serialize, _) => {
-                let [handlers, output] = [Arc::clone(&self.job), Arc::clone(&self.job)];
-                vec![
-                    Thread::new(|t| serialize::card(job, t)),
-                    Thread::new(|t| units::handlers(handlers, t)),
-                    Thread::new(|t| units::output(output, t)),
-                ]
-            }
+            (Place::FIRST_ELEMENT, Way::Deserialize, _) => vec![
+                Thread::new(|t| deserialize::decoder(job(), t)),
+                Thread::new(|t| deserialize::pusher(job(), t)),
+            ],
+            (Place::FIRST_ELEMENT, Way::Serialize, _) => vec![
+                Thread::new(|t| serialize::card(job(), t)),
+                Thread::new(|t| units::handlers(job(), t)),
+                Thread::new(|t| units::output(job(), t)),
+            ],
             _ => Vec::new(),
         }
     }
@@ -415,15 +375,11 @@ impl ThreadedKernel for Kernel {
     /// Every message was compared field by field and byte by byte after its transfer;
     /// this checks the results.
     fn check(&self, _: &Image) -> Result<(), String> {
-        let outcome = self
-            .job
-            .outcome
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(wrong) = &outcome.wrong {
             return Err(wrong.clone());
         }
-        match (outcome.right, self.job.count()) {
+        match (outcome.right, self.count()) {
             (right, count) if right == count => Ok(()),
             (right, count) => Err(format!("{right} messages of {count} came through")),
         }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use super::units::FrontEnd;
 use super::{ALIGN, BUFFER, Job};
-use crate::rpc::layout::{PRESENT, element_size};
+use crate::rpc::layout::{PRESENT, element_size, field_size};
 use crate::rpc::message::number;
 use crate::rpc::{Field, Kind, Message, Value};
 use crate::thread::{self, Handle, Loaded};
@@ -129,11 +129,7 @@ impl<'t> Reader<'t> {
 
     /// Issues the loads of a field's bytes in the fixed part.
     fn slot(&self, place: usize, field: Field, at: u64) -> Slot<'t> {
-        let size = if field.repeated {
-            16
-        } else {
-            element_size(field.kind)
-        };
+        let size = field_size(field);
         let word = self.t.load_sized(at, size.min(8) as u8);
         let second = (size == 16).then(|| self.t.load(at + 8));
         Slot {

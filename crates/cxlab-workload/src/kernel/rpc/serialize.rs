@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cxlab_engine::units::LINE_BYTES;
 
+use super::deserialize::entry;
 use super::object::Reader;
 use super::units::{self, FrontEnd};
 use super::{ALIGN, BUFFER, Job, Method};
@@ -35,10 +36,8 @@ pub(super) async fn host(job: Arc<Job>, t: Handle) {
         job.wait_for_room(&t, &mut free, end - 1).await;
         let mut objects = Vec::new();
         for number in first..end {
-            let kind = job.kind(number);
-            let (schema, message) = (&job.bench.schema, &job.messages[kind]);
-            let at = job.object(number);
-            let object = job.layout.scattered(schema, kind, message, at, ALIGN);
+            let (kind, at) = (job.kind(number), job.object(number));
+            let object = job.layout.scattered(kind, &job.messages[kind], at, ALIGN);
             build(&t, &object).await;
             if job.params.method == Method::CxlMem {
                 // The objects are flushed from the host's caches, so that the card finds
@@ -98,11 +97,8 @@ async fn flush(t: &Handle, object: &Object) {
 async fn announce(job: &Job, t: &Handle, first: u64, objects: &[Object]) {
     let mut window = Window::new(STORES);
     for (number, object) in (first..).zip(objects) {
-        let mut entry = [0; 16];
-        entry[..8].copy_from_slice(&(number + 1).to_le_bytes());
-        entry[8..].copy_from_slice(&object.root.to_le_bytes());
         window.room().await;
-        window.add(t.write_range(job.entry(number), &entry));
+        window.add(t.write_range(job.entry(number), &entry(number, object.root)));
         t.count(1);
     }
     if job.params.method == Method::CxlMem {

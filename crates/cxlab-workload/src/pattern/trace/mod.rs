@@ -15,11 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_files::input;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Place, TraceError, WorkloadError};
+use crate::error::{TraceError, WorkloadError};
 use crate::op::OpSource;
-use crate::params::read;
+use crate::params::{read, require};
 use crate::workload::{SourceContext, Workload};
 use replay::Replay;
 use survey::Survey;
@@ -27,7 +28,7 @@ use survey::Survey;
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "trace",
     summary: "replays a recorded trace (.cxlt, or any format that can be imported)",
-    schema: <Trace as schemars::JsonSchema>::json_schema,
+    schema: <Trace as JsonSchema>::json_schema,
     build: |params| {
         let params: Trace = read(params)?;
         params.check()?;
@@ -39,9 +40,7 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
 };
 
 /// The earliest time at which a record may be issued.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
     /// As early as the requester can issue it.
@@ -52,9 +51,7 @@ pub enum Timing {
 }
 
 /// How addresses of the trace are mapped to addresses of the system.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
     /// Pages of 4 KiB get frames from the bottom of memory on, in the order of their first
@@ -68,9 +65,7 @@ pub enum Addresses {
 }
 
 /// Which records each requester replays.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
     /// Requester i of n replays every n-th record, from record i on.
@@ -83,7 +78,7 @@ pub enum Share {
 }
 
 /// Replays a recorded trace.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trace {
     /// The trace file, relative to the scenario's folder. A trace given on the
@@ -116,21 +111,14 @@ impl Default for Trace {
 
 impl Trace {
     fn check(&self) -> Result<(), ParamError> {
-        if !(1e-6..=1e6).contains(&self.time_scale) {
-            let message = format!("found {}; allowed: 0.000001 to 1000000", self.time_scale);
-            return Err(ParamError::new("time_scale", message));
-        }
-        if self.repeat == 0 {
-            return Err(ParamError::new("repeat", "found 0; allowed: 1 and more"));
-        }
-        Ok(())
+        let known = (1e-6..=1e6).contains(&self.time_scale);
+        require(known, "time_scale", self.time_scale, "0.000001 to 1000000")?;
+        require(self.repeat > 0, "repeat", 0, "1 and more")
     }
 
     fn file(&self, scenario_dir: &Path, trace_override: Option<&Path>) -> Option<PathBuf> {
-        match (trace_override, &self.path) {
-            (Some(path), _) => Some(path.to_owned()),
-            (None, path) => path.as_ref().map(|path| scenario_dir.join(path)),
-        }
+        let own = || Some(scenario_dir.join(self.path.as_ref()?));
+        trace_override.map(Path::to_owned).or_else(own)
     }
 }
 
@@ -165,7 +153,7 @@ impl Workload for TraceWorkload {
         if input::kind(&path).is_ok_and(|found| !found.is_file && !found.is_dir) {
             let message =
                 "is a device or a pipe; allowed: a regular file, since it is read more than once";
-            return Err(TraceError::new(&path, Place::File, "", message).into());
+            return Err(TraceError::whole(&path, "", message).into());
         }
         let survey = self.survey(&path, ctx.span.0)?;
         if self.params.timing == Timing::Timestamps {

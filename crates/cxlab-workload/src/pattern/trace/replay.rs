@@ -13,6 +13,7 @@ use super::survey::Survey;
 use super::{Share, Timing, Trace};
 use crate::error::TraceError;
 use crate::op::{MemOp, OpSource};
+use crate::params::require;
 use crate::trace::Record;
 use crate::workload::SourceContext;
 
@@ -31,18 +32,12 @@ fn fixed_point(time_scale: f64) -> u128 {
 
 /// Returns an error for a scale or number of laps that put the last record after [`LATEST`].
 pub(super) fn check_times(survey: &Survey, params: &Trace) -> Result<(), ParamError> {
-    let span = u128::from(survey.latest - survey.earliest);
-    let laps = span.saturating_mul(u128::from(params.repeat));
-    if laps.saturating_mul(fixed_point(params.time_scale)) >> SCALE_BITS <= LATEST {
-        return Ok(());
-    }
-    let message = format!(
-        "found {}; allowed: times of {} laps of {} that end within 106 days",
-        params.time_scale,
-        params.repeat,
-        Picos(survey.latest - survey.earliest)
-    );
-    Err(ParamError::new("time_scale", message))
+    let (lap, laps) = (survey.latest - survey.earliest, params.repeat);
+    let all = u128::from(lap).saturating_mul(u128::from(laps));
+    let end = all.saturating_mul(fixed_point(params.time_scale)) >> SCALE_BITS;
+    let lap = Picos(lap);
+    let allowed = format_args!("times of {laps} laps of {lap} that end within 106 days");
+    require(end <= LATEST, "time_scale", params.time_scale, allowed)
 }
 
 /// One requester's share of a trace.

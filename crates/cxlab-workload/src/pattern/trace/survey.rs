@@ -7,9 +7,10 @@ use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, LineAddr};
 use super::frames::Frames;
 use super::stream::Stream;
 use super::{Addresses, Timing, Trace};
-use crate::error::{Place, TraceError, WorkloadError};
+use crate::error::{TraceError, WorkloadError};
 use crate::import::no_records;
 use crate::page_map::{PAGE_BYTES, PAGE_LINES};
+use crate::params::require;
 use crate::trace::Record;
 
 /// Records read at a time (*assumed*).
@@ -27,26 +28,21 @@ pub(super) struct Survey {
 }
 
 /// How lines of the trace are mapped to addresses.
-pub(super) enum Mapping {
+enum Mapping {
     Exact,
-    Modulo { lines: u64 },
-    Compact { frames: Frames },
+    /// Modulo this number of lines.
+    Modulo(u64),
+    Compact(Frames),
 }
 
 impl Survey {
     pub fn new(path: &Path, span: u64, params: &Trace) -> Result<Survey, WorkloadError> {
-        if span < PAGE_BYTES {
-            let message = format!("found {} of memory; allowed: 4 KiB and more", Bytes(span));
-            return Err(WorkloadError::param("addresses", message));
-        }
+        let found = format_args!("{} of memory", Bytes(span));
+        require(span >= PAGE_BYTES, "addresses", found, "4 KiB and more")?;
         let mapping = match params.addresses {
             Addresses::Exact => Mapping::Exact,
-            Addresses::Modulo => Mapping::Modulo {
-                lines: span / LINE_BYTES,
-            },
-            Addresses::Compact => Mapping::Compact {
-                frames: Frames::default(),
-            },
+            Addresses::Modulo => Mapping::Modulo(span / LINE_BYTES),
+            Addresses::Compact => Mapping::Compact(Frames::default()),
         };
         let mut survey = Survey {
             records: 0,
@@ -65,9 +61,8 @@ impl Survey {
         {}
         if let Some(misfit) = misfit {
             let message = format!("record {}: {misfit}", survey.records);
-            return Err(TraceError::new(path, Place::File, "address", message).into());
+            return Err(TraceError::whole(path, "address", message).into());
         }
-        let whole = |field, message: String| TraceError::new(path, Place::File, field, message);
         if survey.records == 0 {
             return Err(no_records(path).into());
         }
@@ -75,7 +70,7 @@ impl Survey {
         if params.timing == Timing::Timestamps && !timed {
             let message = "all records have the same time; allowed with timing = \"timestamps\": \
                            a trace with times (or timing = \"full-speed\")";
-            return Err(whole("time", message.to_owned()).into());
+            return Err(TraceError::whole(path, "time", message).into());
         }
         Ok(survey)
     }
@@ -84,7 +79,7 @@ impl Survey {
     #[inline]
     fn add(&mut self, record: Record, span: u64) -> Result<(), String> {
         match &mut self.mapping {
-            Mapping::Modulo { .. } => {}
+            Mapping::Modulo(_) => {}
             Mapping::Exact => {
                 if record.line.0 >= span / LINE_BYTES {
                     let found = u128::from(record.line.0) * u128::from(LINE_BYTES);
@@ -94,7 +89,7 @@ impl Survey {
                     ));
                 }
             }
-            Mapping::Compact { frames } => {
+            Mapping::Compact(frames) => {
                 let most = (span / PAGE_BYTES).min(Frames::MOST);
                 if !frames.add(record.line.0 / PAGE_LINES, most) {
                     return Err(format!(
@@ -116,8 +111,8 @@ impl Survey {
     pub fn hpa(&self, line: LineAddr) -> Option<Hpa> {
         let line = match &self.mapping {
             Mapping::Exact => line.0,
-            Mapping::Modulo { lines } => line.0 % lines,
-            Mapping::Compact { frames } => {
+            Mapping::Modulo(lines) => line.0 % lines,
+            Mapping::Compact(frames) => {
                 frames.get(line.0 / PAGE_LINES)? * PAGE_LINES + line.0 % PAGE_LINES
             }
         };

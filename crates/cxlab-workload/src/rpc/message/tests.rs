@@ -32,23 +32,20 @@ fn schema() -> Schema {
     }
 }
 
+/// A type with one field, and a second type with a number.
 fn one(kind: Kind, number: u32) -> Schema {
-    let inner = MessageType {
-        fields: vec![Field {
-            number: 1,
-            kind: Kind::Int32,
-            repeated: false,
-        }],
-    };
-    let outer = MessageType {
-        fields: vec![Field {
+    let with = |number, kind| {
+        let repeated = false;
+        let field = Field {
             number,
             kind,
-            repeated: false,
-        }],
+            repeated,
+        };
+        let fields = vec![field];
+        MessageType { fields }
     };
     Schema {
-        types: vec![outer, inner],
+        types: vec![with(number, kind), with(1, Kind::Int32)],
     }
 }
 
@@ -62,64 +59,33 @@ fn only(value: Value) -> Message {
 fn the_examples_of_the_specification_are_written_as_it_says() {
     // protobuf.dev/programming-guides/encoding: "A Simple Message", "Length-Delimited Records",
     // "Submessages", the table of zigzag numbers, and -2 as an int32.
-    let inner = only(Value::Number(150));
-    let cases: [(Kind, u32, Value, &[u8]); 12] = [
-        (Kind::Int32, 1, Value::Number(150), &[0x08, 0x96, 0x01]),
-        (
-            Kind::String,
-            2,
-            Value::Bytes(b"testing".to_vec()),
-            b"\x12\x07testing",
-        ),
-        (
-            Kind::Message(1),
-            3,
-            Value::Message(inner),
-            &[0x1a, 0x03, 0x08, 0x96, 0x01],
-        ),
-        (
-            Kind::Int32,
-            1,
-            Value::Number(0xffff_fffe),
-            &[
-                0x08, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
-            ],
-        ),
-        (Kind::Sint32, 1, Value::Number(0), &[0x08, 0]),
-        (Kind::Sint32, 1, Value::Number(0xffff_ffff), &[0x08, 1]),
-        (Kind::Sint32, 1, Value::Number(1), &[0x08, 2]),
-        (
-            Kind::Sint32,
-            1,
-            Value::Number(0x7fff_ffff),
-            &[0x08, 0xfe, 0xff, 0xff, 0xff, 0x0f],
-        ),
-        (
-            Kind::Sint32,
-            1,
-            Value::Number(0x8000_0000),
-            &[0x08, 0xff, 0xff, 0xff, 0xff, 0x0f],
-        ),
-        (
-            Kind::Float,
-            1,
-            Value::Number(0x3f80_0000),
-            &[0x0d, 0, 0, 0x80, 0x3f],
-        ),
-        (
-            Kind::Double,
-            1,
-            Value::Number(1f64.to_bits()),
-            &[0x09, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
-        ),
-        (Kind::Bool, 16, Value::Number(1), &[0x80, 0x01, 0x01]),
-    ];
-    for (kind, number, value, bytes) in cases {
-        let schema = one(kind, number);
-        let message = only(value);
+    let check = |kind, number, value, bytes: &[u8]| {
+        let (schema, message) = (one(kind, number), only(value));
         assert_eq!(message.encode(&schema, 0), bytes, "{kind:?}");
         assert_eq!(Message::decode(&schema, 0, bytes), Ok(message), "{kind:?}");
+    };
+    for (kind, number, bytes) in [
+        (Kind::Int32, 150, &[0x08, 0x96, 0x01][..]),
+        (
+            Kind::Int32,
+            0xffff_fffe,
+            b"\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        ),
+        (Kind::Sint32, 0, &[0x08, 0]),
+        (Kind::Sint32, 0xffff_ffff, &[0x08, 1]),
+        (Kind::Sint32, 1, &[0x08, 2]),
+        (Kind::Sint32, 0x7fff_ffff, b"\x08\xfe\xff\xff\xff\x0f"),
+        (Kind::Sint32, 0x8000_0000, b"\x08\xff\xff\xff\xff\x0f"),
+        (Kind::Float, 0x3f80_0000, &[0x0d, 0, 0, 0x80, 0x3f]),
+        (Kind::Double, 1f64.to_bits(), b"\x09\0\0\0\0\0\0\xf0\x3f"),
+    ] {
+        check(kind, 1, Value::Number(number), bytes);
     }
+    let text = Value::Bytes(b"testing".to_vec());
+    check(Kind::String, 2, text, b"\x12\x07testing");
+    let inner = Value::Message(only(Value::Number(150)));
+    check(Kind::Message(1), 3, inner, &[0x1a, 0x03, 0x08, 0x96, 0x01]);
+    check(Kind::Bool, 16, Value::Number(1), &[0x80, 0x01, 0x01]);
 }
 
 #[test]
@@ -134,9 +100,7 @@ fn what_is_no_message_is_refused_where_it_goes_wrong() {
         (&[0x80; 11], 10, "exceeds 64 bits"),
         (&[0x0d, 0, 0, 0], 1, "beyond the end"),
         (
-            &[
-                0x1a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
-            ],
+            b"\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
             11,
             "beyond the end",
         ),
@@ -153,21 +117,8 @@ fn what_is_no_message_is_refused_where_it_goes_wrong() {
         outer.extend(deep);
         deep = outer;
     }
-    let schema = Schema {
-        types: vec![MessageType {
-            fields: vec![Field {
-                number: 99,
-                kind: Kind::Message(0),
-                repeated: false,
-            }],
-        }],
-    };
-    assert!(
-        Message::decode(&schema, 0, &deep)
-            .unwrap_err()
-            .what
-            .contains("within each other")
-    );
+    let error = Message::decode(&one(Kind::Message(0), 99), 0, &deep).unwrap_err();
+    assert!(error.what.contains("within each other"), "{error}");
 }
 
 #[test]
@@ -176,10 +127,8 @@ fn fields_that_are_not_known_are_left_out_and_the_last_of_two_counts() {
     let bytes = [
         0x10, 1, 0x08, 5, 0x1a, 1, 9, 0x25, 1, 2, 3, 4, 0x29, 1, 2, 3, 4, 5, 6, 7, 8, 0x10, 7,
     ];
-    assert_eq!(
-        Message::decode(&schema, 0, &bytes),
-        Ok(only(Value::Number(7)))
-    );
+    let last = only(Value::Number(7));
+    assert_eq!(Message::decode(&schema, 0, &bytes), Ok(last));
 }
 
 /// Values of a field of that kind.

@@ -1,33 +1,22 @@
 //! The pipelines of remote procedure calls: which data are transferred between host
 //! and card, and how.
-#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::collections::BTreeSet;
 
-use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa};
-use cxlab_workload::pattern::CATALOG;
 use cxlab_workload::rpc::{Bench, Kind, Message, Schema, Value};
 use cxlab_workload::thread::{
-    Bases, Direction, Next, Order, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel,
-    run_threads, run_traced, scratch,
+    Direction, Next, Order, Place, ThreadContext, ThreadOp, ThreadedKernel, run_threads,
+    run_traced, scratch,
 };
 use cxlab_workload::{Image, LOCAL_BASE};
 use serde_json::json;
 
-const CTX: ThreadContext = ThreadContext {
-    seed: 7,
-    draws: 7,
-    span: Bytes(1 << 30),
-    bases: Bases::PHYSICAL,
-    local: Bytes(1 << 30),
-    cores: 1,
-    accelerators: 1,
-    elements: 1,
-};
+use super::{count, system};
 
-const PIPELINES: [(&str, &str); 5] = [
+/// Every direction with its methods.
+pub const PIPELINES: [(&str, &str); 5] = [
     ("deserialize", "rpc-nic"),
     ("deserialize", "nc-p"),
     ("serialize", "rpc-nic"),
@@ -37,31 +26,34 @@ const PIPELINES: [(&str, &str); 5] = [
 
 const MESSAGES: usize = 10;
 
+/// A core, and a card with one processing element.
+fn context() -> ThreadContext {
+    ThreadContext {
+        local: Bytes(1 << 30),
+        ..system(1, 1, 1)
+    }
+}
+
 fn kernel(
     direction: &str,
     method: &str,
     bench: u64,
-    more: serde_json::Value,
+    more: &serde_json::Value,
 ) -> Box<dyn ThreadedKernel> {
-    let mut params = json!({"direction": direction, "method": method, "bench": bench});
-    params
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
-    (find(CATALOG, "rpc").unwrap().build)(&params)
-        .unwrap()
-        .threads(&CTX)
-        .unwrap()
+    let params = json!({"direction": direction, "method": method, "bench": bench});
+    super::kernel("rpc", &super::with(params, more), &context())
 }
 
-fn threads(kernel: &dyn ThreadedKernel) -> Vec<Thread> {
-    CTX.places()
-        .flat_map(|place| kernel.threads(place))
-        .collect()
+fn threads(kernel: &dyn ThreadedKernel) -> Vec<cxlab_workload::Thread> {
+    super::threads(kernel, &context())
 }
 
-/// The operations of the host and of the card.
-fn operations(kernel: &dyn ThreadedKernel) -> (Vec<ThreadOp>, Vec<ThreadOp>) {
+/// The operations of the host and of the card in a pipeline.
+fn operations(direction: &str, method: &str, bench: u64) -> (Vec<ThreadOp>, Vec<ThreadOp>) {
+    operations_of(&*kernel(direction, method, bench, &json!({})))
+}
+
+fn operations_of(kernel: &dyn ThreadedKernel) -> (Vec<ThreadOp>, Vec<ThreadOp>) {
     let mut ops = [Vec::new(), Vec::new()];
     let note = |thread: usize, op| ops[thread.min(1)].push(op);
     run_traced(threads(kernel), &Image::new(), Order::Sequential, note).unwrap();
@@ -81,12 +73,16 @@ fn transfers(ops: &[ThreadOp], to_host: bool) -> Vec<u64> {
     ops.iter().filter_map(of).collect()
 }
 
-fn count(ops: &[ThreadOp], wanted: fn(&ThreadOp) -> bool) -> usize {
-    ops.iter().filter(|op| wanted(op)).count()
-}
-
 fn is_push(op: &ThreadOp) -> bool {
     matches!(op, ThreadOp::Push { .. })
+}
+
+/// The address that an operation loads from.
+fn loaded(op: &ThreadOp) -> Option<u64> {
+    match op {
+        ThreadOp::Load { addr, .. } | ThreadOp::ReadRange { addr, .. } => Some(*addr),
+        _ => None,
+    }
 }
 
 fn is_dma(op: &ThreadOp) -> bool {
@@ -97,16 +93,11 @@ fn is_dma(op: &ThreadOp) -> bool {
 fn every_bench_comes_through_every_pipeline_whole() {
     for (direction, method) in PIPELINES {
         for bench in 0..6 {
-            let kernel = kernel(direction, method, bench, json!({}));
-            run_threads(
-                threads(kernel.as_ref()),
-                &Image::new(),
-                Order::Random(bench),
-            )
-            .unwrap();
-            kernel
-                .check(&Image::new())
-                .unwrap_or_else(|wrong| panic!("{method} {bench}: {wrong}"));
+            let kernel = kernel(direction, method, bench, &json!({}));
+            let order = Order::Random(bench);
+            run_threads(threads(kernel.as_ref()), &Image::new(), order).unwrap();
+            let checked = kernel.check(&Image::new());
+            checked.unwrap_or_else(|wrong| panic!("{method} {bench}: {wrong}"));
         }
     }
 }
@@ -114,7 +105,7 @@ fn every_bench_comes_through_every_pipeline_whole() {
 #[test]
 fn a_byte_that_changes_on_the_way_is_found() {
     for (direction, method) in PIPELINES {
-        let kernel = kernel(direction, method, 1, json!({}));
+        let kernel = kernel(direction, method, 1, &json!({}));
         let image = Image::new();
         // Changes the first string that is long enough to be recognised.
         let mut changed = false;
@@ -145,7 +136,7 @@ fn a_byte_that_changes_on_the_way_is_found() {
 
 #[test]
 fn rpcnic_sends_what_it_decoded_in_buffers_and_announces_each_message() {
-    let (host, card) = operations(kernel("deserialize", "rpc-nic", 0, json!({})).as_ref());
+    let (host, card) = operations("deserialize", "rpc-nic", 0);
     let sent = transfers(&card, true);
     let entries = sent.iter().filter(|bytes| **bytes == 16).count();
     assert_eq!(entries, MESSAGES);
@@ -156,10 +147,8 @@ fn rpcnic_sends_what_it_decoded_in_buffers_and_announces_each_message() {
     let sum: u64 = sent.iter().sum();
     assert!((1_390_000..1_420_000).contains(&sum), "{sum}");
     assert_eq!(count(&card, is_push), 0);
-    assert_eq!(
-        count(&host, |op| matches!(op, ThreadOp::MmioWrite { .. })),
-        MESSAGES
-    );
+    let is_write = |op: &ThreadOp| matches!(op, ThreadOp::MmioWrite { .. });
+    assert_eq!(count(&host, is_write), MESSAGES);
 }
 
 /// Number of pushes for a message: one for its header and for each number, several of 4 KiB for a
@@ -186,7 +175,7 @@ fn pushes(schema: &Schema, kind: usize, message: &Message) -> usize {
 
 #[test]
 fn a_cxl_nic_pushes_every_field_by_itself_and_uses_no_dma() {
-    let (host, card) = operations(kernel("deserialize", "nc-p", 1, json!({})).as_ref());
+    let (host, card) = operations("deserialize", "nc-p", 1);
     assert_eq!(count(&card, is_dma) + count(&host, is_dma), 0);
     let bench = Bench::new(1);
     let mut rng = StreamRng::new(0, "any");
@@ -203,27 +192,22 @@ fn a_cxl_nic_pushes_every_field_by_itself_and_uses_no_dma() {
 
 #[test]
 fn rpcnic_fetches_an_object_that_was_copied_together_by_one_transfer() {
-    let (host, card) = operations(kernel("serialize", "rpc-nic", 4, json!({})).as_ref());
+    let (host, card) = operations("serialize", "rpc-nic", 4);
     assert_eq!(transfers(&card, false).len(), MESSAGES);
     assert_eq!(transfers(&card, true), vec![8; MESSAGES]);
     // One copy for each of 46 objects and 59 strings, each submitted by the core.
-    assert_eq!(
-        count(&host, |op| matches!(op, ThreadOp::Compute { cycles: 100 })),
-        46 + 59
-    );
+    let is_copy = |op: &ThreadOp| matches!(op, ThreadOp::Compute { cycles: 100 });
+    assert_eq!(count(&host, is_copy), 46 + 59);
     // The encoder then reads only the card's own memory.
-    let outside = card.iter().filter(|op| match op {
-        ThreadOp::Load { addr, .. } | ThreadOp::ReadRange { addr, .. } => *addr < 1 << 52,
-        _ => false,
-    });
-    assert_eq!(outside.count(), 0);
+    let outside = |op: &ThreadOp| loaded(op).is_some_and(|addr| addr < scratch(0));
+    assert_eq!(count(&card, outside), 0);
 }
 
 #[test]
 fn a_batch_is_built_whole_before_the_first_of_it_is_handed_over() {
     let halves = |batch: u64| {
         let more = json!({"batch": batch, "ring": 10});
-        let (host, _) = operations(&*kernel("serialize", "rpc-nic", 1, more));
+        let (host, _) = operations_of(&*kernel("serialize", "rpc-nic", 1, &more));
         let is_copy = |op: &ThreadOp| matches!(op, ThreadOp::Compute { .. });
         let is_store = |op: &ThreadOp| matches!(op, ThreadOp::Store { .. });
         let first = host.iter().position(is_copy).unwrap();
@@ -239,18 +223,15 @@ fn a_batch_is_built_whole_before_the_first_of_it_is_handed_over() {
 #[test]
 fn objects_lie_in_the_memory_that_the_method_says() {
     let touched = |method| {
-        let (_, card) = operations(kernel("serialize", method, 1, json!({})).as_ref());
-        let local: BTreeSet<bool> = card
-            .iter()
-            .filter_map(|op| match op {
-                ThreadOp::Load { addr, .. } | ThreadOp::ReadRange { addr, .. } => {
-                    (*addr < scratch(0)).then_some(*addr >= LOCAL_BASE.0)
-                }
-                _ => None,
-            })
-            .collect();
+        let (_, card) = operations("serialize", method, 1);
         assert_eq!(count(&card, is_dma), 0);
-        local
+        let outside = card
+            .iter()
+            .filter_map(loaded)
+            .filter(|addr| *addr < scratch(0));
+        outside
+            .map(|addr| addr >= LOCAL_BASE.0)
+            .collect::<BTreeSet<bool>>()
     };
     assert_eq!(touched("cxl-mem"), BTreeSet::from([false]));
     assert_eq!(touched("cxl-cache"), BTreeSet::from([true]));
@@ -262,14 +243,10 @@ fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
     // each round executes all operations that the card has issued.
     let rounds = |bench, outstanding: u64| {
         let more = json!({"outstanding": outstanding, "field_cycles": 0, "width": 4096});
-        let kernel = kernel("serialize", "cxl-cache", bench, more);
+        let kernel = kernel("serialize", "cxl-cache", bench, &more);
         let image = Image::new();
-        run_threads(
-            kernel.threads(Place::Core { core: 0 }),
-            &image,
-            Order::Sequential,
-        )
-        .unwrap();
+        let host = kernel.threads(Place::Core { core: 0 });
+        run_threads(host, &image, Order::Sequential).unwrap();
         let mut card = kernel.threads(Place::Element {
             accelerator: 0,
             element: 0,
@@ -289,13 +266,8 @@ fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
             if running == 0 && asked.is_empty() {
                 break;
             }
-            let loads = |op: &ThreadOp| match op {
-                ThreadOp::Load { addr, .. } | ThreadOp::ReadRange { addr, .. } => {
-                    *addr < scratch(0)
-                }
-                _ => false,
-            };
-            rounds += usize::from(asked.iter().any(|(_, _, op)| loads(op)));
+            let loads = asked.iter().filter_map(|(_, _, op)| loaded(op));
+            rounds += usize::from(loads.into_iter().any(|addr| addr < scratch(0)));
             asked.retain(|(number, token, op)| {
                 let value = match *op {
                     ThreadOp::Await { addr, value, .. } => match op.perform(&image, Hpa(addr)) {

@@ -1,15 +1,14 @@
 //! Properties that every synthetic pattern has, and tests of each pattern.
-#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, SimTime};
 use cxlab_workload::pattern::CATALOG;
-use cxlab_workload::{MemOp, OpKind, SourceContext, Workload, WorkloadError};
+use cxlab_workload::{MemOp, OpKind, SourceContext};
 use serde_json::{Value, json};
+
+use super::{build, refused, source_context};
 
 const SYNTHETIC: [&str; 6] = [
     "stream",
@@ -21,36 +20,28 @@ const SYNTHETIC: [&str; 6] = [
 ];
 
 fn context(span: u64, requester: usize, requesters: usize) -> SourceContext<'static> {
-    let scenario_dir = Path::new(".");
     SourceContext {
         span: Bytes(span),
         local: Bytes(0),
-        requester,
-        requesters,
-        scenario_dir,
-        trace_override: None,
+        ..source_context(requester, requesters)
     }
 }
 
-fn build(name: &str, params: &Value) -> Box<dyn Workload> {
-    (find(CATALOG, name).unwrap().build)(params).unwrap()
-}
-
 fn take(name: &str, params: &Value, ctx: &SourceContext, seed: u64, count: usize) -> Vec<MemOp> {
-    let mut source = build(name, params).source(ctx).unwrap();
+    let mut source = build(name, params).unwrap().source(ctx).unwrap();
     let mut rng = StreamRng::new(seed, "host0");
     std::iter::from_fn(|| source.next_op(&mut rng))
         .take(count)
         .collect()
 }
 
-fn message(name: &str, params: Value, ctx: &SourceContext) -> String {
-    let built = (find(CATALOG, name).unwrap().build)(&params).map_err(WorkloadError::from);
-    built
-        .and_then(|workload| workload.source(ctx))
-        .err()
-        .unwrap()
-        .to_string()
+/// Operations of the only requester of 1 MiB.
+fn alone(name: &str, params: &Value, seed: u64, count: usize) -> Vec<MemOp> {
+    take(name, params, &context(1 << 20, 0, 1), seed, count)
+}
+
+fn addresses<C: FromIterator<u64>>(ops: &[MemOp]) -> C {
+    ops.iter().map(|op| op.hpa.0).collect()
 }
 
 #[test]
@@ -61,11 +52,8 @@ fn the_catalog_has_each_name_once_and_a_schema_for_each() {
     for entry in CATALOG {
         assert!(!entry.summary.is_empty());
         (entry.schema)(&mut generator);
-        assert!(
-            (entry.build)(&json!({"no_such_key": 1})).is_err(),
-            "{}",
-            entry.name
-        );
+        let built = (entry.build)(&json!({"no_such_key": 1}));
+        assert!(built.is_err(), "{}", entry.name);
     }
 }
 
@@ -95,16 +83,14 @@ fn an_operation_covers_its_request() {
             if name == "stride" {
                 params["stride"] = json!("8 KiB");
             }
-            assert_eq!(build(name, &params).request_lines(), lines);
-            let ops = take(name, &params, &context(1 << 20, 0, 1), 1, 2_000);
+            assert_eq!(build(name, &params).unwrap().request_lines(), lines);
+            let ops = alone(name, &params, 1, 2_000);
             for op in &ops {
                 assert_eq!((op.lines, op.hpa.0 % bytes), (lines, 0), "{name} {request}");
-                assert!(
-                    (8192..8192 + 65_536).contains(&op.hpa.0),
-                    "{name} {request}"
-                );
+                let within = (8192..8192 + 65_536).contains(&op.hpa.0);
+                assert!(within, "{name} {request}");
             }
-            let touched: BTreeSet<u64> = ops.iter().map(|op| op.hpa.0).collect();
+            let touched: BTreeSet<u64> = addresses(&ops);
             let all = 65_536 / bytes;
             let most = if name == "stride" {
                 all.min(2_000)
@@ -119,8 +105,7 @@ fn an_operation_covers_its_request() {
     }
     // Two halves of a line are two operations on it.
     let params = json!({"request": "32 B"});
-    let ops = take("stream", &params, &context(1 << 20, 0, 1), 1, 4);
-    let lines: Vec<u64> = ops.iter().map(|op| op.hpa.0).collect();
+    let lines: Vec<u64> = addresses(&alone("stream", &params, 1, 4));
     assert_eq!(lines, [0, 0, 64, 64]);
 }
 
@@ -128,15 +113,9 @@ fn an_operation_covers_its_request() {
 fn the_same_seed_gives_the_same_operations() {
     let params = json!({"read_ratio": 0.5});
     for name in SYNTHETIC {
-        let ctx = context(1 << 30, 0, 1);
-        assert_eq!(
-            take(name, &params, &ctx, 9, 1_000),
-            take(name, &params, &ctx, 9, 1_000)
-        );
-        assert_ne!(
-            take(name, &params, &ctx, 9, 1_000),
-            take(name, &params, &ctx, 10, 1_000)
-        );
+        let ops = |seed| take(name, &params, &context(1 << 30, 0, 1), seed, 1_000);
+        assert_eq!(ops(9), ops(9), "{name}");
+        assert_ne!(ops(9), ops(10), "{name}");
     }
 }
 
@@ -153,19 +132,15 @@ fn the_read_ratio_is_met() {
             let expected = 40_000.0 * ratio;
             // Five standard deviations of the binomial distribution.
             let bound = 5.0 * (40_000.0 * ratio * (1.0 - ratio)).sqrt();
-            assert!(
-                (reads(&random) as f64 - expected).abs() <= bound,
-                "{name} {ratio}"
-            );
+            let deviation = (reads(&random) as f64 - expected).abs();
+            assert!(deviation <= bound, "{name} {ratio}");
             let params = json!({"read_ratio": ratio, "mix": "regular"});
             let regular = take(name, &params, &ctx, 5, 40_000);
             for count in [1, 2, 3, 10, 999, 40_000] {
                 let exact = count as f64 * ratio;
                 let found = reads(&regular[..count]) as f64;
-                assert!(
-                    (found - exact).abs() < 1.0 + 1e-6,
-                    "{name} {ratio} {count}: {found}"
-                );
+                let off = (found - exact).abs();
+                assert!(off < 1.0 + 1e-6, "{name} {ratio} {count}: {found}");
             }
         }
     }
@@ -173,70 +148,38 @@ fn the_read_ratio_is_met() {
 
 #[test]
 fn a_stream_is_sequential_and_starts_again() {
-    let ops = take(
-        "stream",
-        &json!({"footprint": "192 B"}),
-        &context(1 << 20, 0, 1),
-        1,
-        7,
-    );
-    assert_eq!(
-        ops.iter().map(|op| op.hpa.0).collect::<Vec<_>>(),
-        [0, 64, 128, 0, 64, 128, 0]
-    );
+    let ops = alone("stream", &json!({"footprint": "192 B"}), 1, 7);
+    let found: Vec<u64> = addresses(&ops);
+    assert_eq!(found, [0, 64, 128, 0, 64, 128, 0]);
 }
 
 #[test]
 fn stride_and_pointer_chase_visit_every_line_once_a_lap() {
     for lines in [2u64, 5, 64, 100, 1000] {
         let footprint = format!("{} B", lines * 64);
+        let half = format!("{} B", lines / 2 * 64);
         for (name, params) in [
             ("pointer-chase", json!({"footprint": footprint})),
             ("stride", json!({"footprint": footprint, "stride": "64 B"})),
-            (
-                "stride",
-                json!({"footprint": footprint, "stride": format!("{} B", lines / 2 * 64)}),
-            ),
+            ("stride", json!({"footprint": footprint, "stride": half})),
         ] {
-            let ops = take(
-                name,
-                &params,
-                &context(1 << 20, 0, 1),
-                1,
-                2 * lines as usize,
-            );
-            let lap: BTreeSet<u64> = ops[..lines as usize]
-                .iter()
-                .map(|op| op.hpa.0 / 64)
-                .collect();
+            let ops = alone(name, &params, 1, 2 * lines as usize);
+            let (first, second) = ops.split_at(lines as usize);
+            let lap: BTreeSet<u64> = first.iter().map(|op| op.hpa.0 / 64).collect();
             assert!(lap.into_iter().eq(0..lines), "{name} {lines}");
-            assert_eq!(
-                ops[..lines as usize],
-                ops[lines as usize..],
-                "{name} {lines}"
-            );
+            assert_eq!(first, second, "{name} {lines}");
         }
     }
 }
 
 #[test]
 fn hot_lines_take_their_share() {
-    let ops = take(
-        "hot-cold",
-        &json!({"footprint": "64000 B"}),
-        &context(1 << 20, 0, 1),
-        3,
-        50_000,
-    );
+    let ops = alone("hot-cold", &json!({"footprint": "64000 B"}), 3, 50_000);
     let hot = ops.iter().filter(|op| op.hpa.0 < 6_400).count();
     assert!(hot.abs_diff(45_000) < 340, "{hot}"); // five standard deviations of 67
-    let touched: BTreeSet<u64> = ops.iter().map(|op| op.hpa.0).collect();
+    let touched = addresses::<BTreeSet<u64>>(&ops).len();
     // 900 cold lines and 5,000 cold operations: 3.5 lines are expected to have no operation.
-    assert!(
-        touched.len() > 980 && touched.len() <= 1000,
-        "{}",
-        touched.len()
-    );
+    assert!((981..=1000).contains(&touched), "{touched}");
 }
 
 /// The number of draws of each line.
@@ -272,10 +215,8 @@ fn scrambled_ranks_are_the_same_lines_for_all_requesters_and_seeds() {
     let scrambled = draws(&json!({"scramble": true}), 0, 3);
     let mut sorted = [plain.clone(), scrambled.clone()];
     sorted.iter_mut().for_each(|counts| counts.sort_unstable());
-    assert_eq!(
-        sorted[0], sorted[1],
-        "each line keeps the draws of its rank"
-    );
+    let [of_plain, of_scrambled] = sorted;
+    assert_eq!(of_plain, of_scrambled, "each line keeps its rank's draws");
     assert_ne!(plain, scrambled);
     let hottest = |counts: &[u32]| (0..1_000).max_by_key(|line| counts[*line]);
     assert_eq!(hottest(&plain), Some(0));
@@ -292,77 +233,30 @@ fn scrambled_ranks_are_the_same_lines_for_all_requesters_and_seeds() {
 #[test]
 fn wrong_parameters_name_the_field_the_value_and_what_is_allowed() {
     let ctx = context(1 << 20, 0, 4);
-    for (name, params, field, found) in [
-        ("stream", json!({"read_ratio": 1.5}), "`read_ratio`", "1.5"),
-        (
-            "stream",
-            json!({"footprint": "2 MiB"}),
-            "`footprint`",
-            "2 MiB",
-        ),
-        ("stream", json!({"footprint": "0 B"}), "`footprint`", "0 B"),
-        (
-            "stream",
-            json!({"footprint": "100 B"}),
-            "`footprint`",
-            "100 B",
-        ),
-        ("uniform", json!({"offset": "2 MiB"}), "`offset`", "2 MiB"),
-        (
-            "uniform",
-            json!({"footprint": "128 B", "private": true}),
-            "`private`",
-            "128 B",
-        ),
-        ("stride", json!({"stride": "0 B"}), "`stride`", "0 B"),
-        ("stride", json!({"stride": "1 MiB"}), "`stride`", "1 MiB"),
-        (
-            "hot-cold",
-            json!({"hot_footprint": 1.0}),
-            "`hot_footprint`",
-            "1",
-        ),
-        (
-            "hot-cold",
-            json!({"footprint": "64 B"}),
-            "`footprint`",
-            "64 B",
-        ),
-        ("stream", json!({"request": "96 B"}), "`request`", "96 B"),
-        ("stream", json!({"request": "8 KiB"}), "`request`", "8 KiB"),
-        (
-            "uniform",
-            json!({"request": "4 KiB", "footprint": "6 KiB"}),
-            "`footprint`",
-            "6144 B",
-        ),
-        (
-            "stride",
-            json!({"request": "4 KiB", "stride": "64 B"}),
-            "`stride`",
-            "64 B",
-        ),
-        ("zipf", json!({"exponent": 0.0}), "`exponent`", "0"),
-        ("zipf", json!({"exponent": 4.5}), "`exponent`", "4.5"),
-        (
-            "trace",
-            json!({"path": "x", "time_scale": 0.0}),
-            "`time_scale`",
-            "0",
-        ),
-        ("trace", json!({"path": "x", "repeat": 0}), "`repeat`", "0"),
-        ("trace", json!({}), "`path`", "none"),
-    ] {
-        let message = message(name, params, &ctx);
-        assert!(
-            message.contains(field) && message.contains(found),
-            "{message}"
-        );
-        assert!(message.contains("allowed"), "{message}");
-    }
-    let message = message("stream", json!({"mix": "regular", "footprint": 5}), &ctx);
-    assert!(
-        message.starts_with("`footprint`") && message.ends_with("found 5"),
-        "{message}"
-    );
+    let rows = [
+        r#"stream {"read_ratio": 1.5} => read_ratio: 1.5"#,
+        r#"stream {"footprint": "2 MiB"} => footprint: 2 MiB"#,
+        r#"stream {"footprint": "0 B"} => footprint: 0 B"#,
+        r#"stream {"footprint": "100 B"} => footprint: 100 B"#,
+        r#"uniform {"offset": "2 MiB"} => offset: 2 MiB"#,
+        r#"uniform {"footprint": "128 B", "private": true} => private: 128 B"#,
+        r#"stride {"stride": "0 B"} => stride: 0 B"#,
+        r#"stride {"stride": "1 MiB"} => stride: 1 MiB"#,
+        r#"hot-cold {"hot_footprint": 1.0} => hot_footprint: 1"#,
+        r#"hot-cold {"footprint": "64 B"} => footprint: 64 B"#,
+        r#"stream {"request": "96 B"} => request: 96 B"#,
+        r#"stream {"request": "8 KiB"} => request: 8 KiB"#,
+        r#"uniform {"request": "4 KiB", "footprint": "6 KiB"} => footprint: 6144 B"#,
+        r#"stride {"request": "4 KiB", "stride": "64 B"} => stride: 64 B"#,
+        r#"zipf {"exponent": 0.0} => exponent: 0"#,
+        r#"zipf {"exponent": 4.5} => exponent: 4.5"#,
+        r#"trace {"path": "x", "time_scale": 0.0} => time_scale: 0"#,
+        r#"trace {"path": "x", "repeat": 0} => repeat: 0"#,
+        r#"trace {} => path: none"#,
+    ];
+    refused(&rows, |workload| workload.source(&ctx).map(drop));
+    let wrong = build("stream", &json!({"mix": "regular", "footprint": 5}));
+    let message = wrong.err().unwrap().to_string();
+    assert!(message.starts_with("`footprint`"), "{message}");
+    assert!(message.ends_with("found 5"), "{message}");
 }

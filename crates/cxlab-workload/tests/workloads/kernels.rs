@@ -1,39 +1,17 @@
 //! Properties that every kernel has, and tests of each kernel.
-#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, SimTime};
-use cxlab_workload::pattern::CATALOG;
-use cxlab_workload::{
-    Action, After, LOCAL_BASE, Program, SourceContext, Step, Workload, WorkloadError,
-};
+use cxlab_workload::{Action, After, LOCAL_BASE, Program, SourceContext, Step};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const SPAN: u64 = 1 << 30;
-const LOCAL: u64 = 1 << 28;
-
-fn context(requester: usize, requesters: usize) -> SourceContext<'static> {
-    SourceContext {
-        span: Bytes(SPAN),
-        local: Bytes(LOCAL),
-        requester,
-        requesters,
-        scenario_dir: Path::new("."),
-        trace_override: None,
-    }
-}
-
-fn build(name: &str, params: &Value) -> Box<dyn Workload> {
-    (find(CATALOG, name).unwrap().build)(params).unwrap()
-}
+use super::{build, refused, source_context};
 
 fn program(name: &str, params: &Value, ctx: &SourceContext) -> Box<dyn Program> {
-    build(name, params).program(ctx).unwrap()
+    build(name, params).unwrap().program(ctx).unwrap()
 }
 
 /// All steps of a program, whose own check must then pass.
@@ -61,70 +39,52 @@ fn operations(program: &dyn Program, steps: &[Step]) -> Vec<(String, usize)> {
         .collect()
 }
 
-fn message(name: &str, params: &Value, ctx: &SourceContext) -> String {
-    let built = (find(CATALOG, name).unwrap().build)(params).map_err(WorkloadError::from);
-    built
-        .and_then(|workload| workload.program(ctx))
-        .err()
-        .unwrap()
-        .to_string()
-}
-
 /// Small parameters of every kernel, in both memories.
 fn small() -> Vec<(&'static str, Value)> {
+    let wide_stream = json!({"elements": 640, "repeats": 3, "access": "32 B", "base": "64 B"});
+    let local_stream = json!({"elements": 640, "data": "local", "base": "4 KiB"});
+    let far_reads = json!({"footprint": "64 KiB", "stride": "256 B", "reads": 1000, "warm_up": 0,
+        "data": "local"});
+    let long_records = json!({"operations": 400, "key": "32 B", "value": "500 B",
+        "keys": "zipfian", "update": "out-of-place", "index": "cxl", "base": "8 KiB"});
+    let odd_records = json!({"operations": 90, "key": "11 B", "value": "9 B", "keys": "zipfian",
+        "data": "local", "update": "out-of-place"});
+    let records_of_a_page =
+        json!({"operations": 20, "value": "4064 B", "data": "local", "index": "cxl"});
     vec![
         ("stream-kernels", json!({"elements": 640})),
-        (
-            "stream-kernels",
-            json!({"elements": 640, "repeats": 3, "access": "32 B", "base": "64 B"}),
-        ),
-        (
-            "stream-kernels",
-            json!({"elements": 640, "data": "local", "base": "4 KiB"}),
-        ),
+        ("stream-kernels", wide_stream),
+        ("stream-kernels", local_stream),
         ("random-read", json!({"footprint": "16 KiB"})),
-        (
-            "random-read",
-            json!({"footprint": "64 KiB", "stride": "256 B", "reads": 1000, "warm_up": 0,
-                "data": "local"}),
-        ),
+        ("random-read", far_reads),
         ("key-value", json!({"operations": 150})),
-        (
-            "key-value",
-            json!({"operations": 400, "key": "32 B", "value": "500 B", "keys": "zipfian",
-                "update": "out-of-place", "index": "cxl", "base": "8 KiB"}),
-        ),
-        (
-            "key-value",
-            json!({"operations": 90, "key": "11 B", "value": "9 B", "keys": "zipfian",
-                "data": "local", "update": "out-of-place"}),
-        ),
-        (
-            "key-value",
-            json!({"operations": 20, "value": "4064 B", "data": "local", "index": "cxl"}),
-        ),
+        ("key-value", long_records),
+        ("key-value", odd_records),
+        ("key-value", records_of_a_page),
     ]
 }
 
 /// Whether a step accesses memory of its own system.
 fn inside(step: &Step) -> bool {
-    step.hpa.0 < SPAN || (LOCAL_BASE.0..LOCAL_BASE.0 + LOCAL).contains(&step.hpa.0)
+    let ctx = source_context(0, 1);
+    let own = LOCAL_BASE.0..LOCAL_BASE.0 + ctx.local.0;
+    step.hpa.0 < ctx.span.0 || own.contains(&step.hpa.0)
 }
 
 #[test]
 fn kernels_need_a_core_end_by_themselves_and_say_so_when_asked_for_lines() {
     for (name, params) in small() {
-        let workload = build(name, &params);
+        let workload = build(name, &params).unwrap();
         assert!(workload.needs_core() && workload.is_finite(), "{name}");
-        let error = workload.source(&context(0, 1)).err().unwrap().to_string();
-        assert!(
-            error.starts_with("`kind`") && error.contains(name),
-            "{error}"
-        );
-        assert!(
-            error.contains("allowed") && error.contains("`core`"),
-            "{error}"
-        );
+        let error = workload
+            .source(&source_context(0, 1))
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.starts_with("`kind`"), "{error}");
+        for word in [name, "allowed", "`core`"] {
+            assert!(error.contains(word), "{error}");
+        }
     }
 }
 
@@ -132,7 +92,7 @@ fn kernels_need_a_core_end_by_themselves_and_say_so_when_asked_for_lines() {
 fn results_are_right_phases_go_up_and_every_step_lies_in_memory() {
     for (name, params) in small() {
         for (requester, requesters) in [(0, 1), (2, 3)] {
-            let steps = run(name, &params, &context(requester, requesters), 7);
+            let steps = run(name, &params, &source_context(requester, requesters), 7);
             assert!(steps.iter().all(inside), "{name} {params}");
             assert!(steps.is_sorted_by_key(|step| step.phase), "{name} {params}");
             assert!(steps.iter().all(|step| step.not_before == SimTime::ZERO));
@@ -144,7 +104,7 @@ fn results_are_right_phases_go_up_and_every_step_lies_in_memory() {
 #[test]
 fn every_phase_has_a_name_of_its_own_and_steps_of_its_own() {
     for (name, params) in small() {
-        let mut program = program(name, &params, &context(0, 1));
+        let mut program = program(name, &params, &source_context(0, 1));
         let steps = steps(program.as_mut(), 1);
         let names: BTreeSet<_> = program.phases().iter().map(|phase| &phase.name).collect();
         assert_eq!(names.len(), program.phases().len());
@@ -159,7 +119,7 @@ fn cores_never_touch_the_same_line() {
     for (name, params) in small() {
         let mut owners = BTreeMap::new();
         for core in 0..3 {
-            for step in run(name, &params, &context(core, 3), 5) {
+            for step in run(name, &params, &source_context(core, 3), 5) {
                 let owner = *owners.entry(step.hpa.line()).or_insert(core);
                 assert_eq!(owner, core, "{name} {params} {step:?}");
             }
@@ -171,7 +131,7 @@ fn cores_never_touch_the_same_line() {
 fn every_line_is_stored_before_it_is_loaded() {
     for (name, params) in small().into_iter().filter(|(name, _)| *name != "key-value") {
         let mut stored = BTreeSet::new();
-        for step in run(name, &params, &context(0, 1), 5) {
+        for step in run(name, &params, &source_context(0, 1), 5) {
             match step.action {
                 Action::Store => drop(stored.insert(step.hpa.line())),
                 _ => assert!(stored.contains(&step.hpa.line()), "{name} {step:?}"),
@@ -186,8 +146,8 @@ proptest! {
     #[test]
     fn the_same_seed_gives_the_same_steps_and_every_seed_right_results(seed: u64) {
         for (name, params) in small() {
-            let first = run(name, &params, &context(0, 2), seed);
-            let second = run(name, &params, &context(0, 2), seed);
+            let first = run(name, &params, &source_context(0, 2), seed);
+            let second = run(name, &params, &source_context(0, 2), seed);
             prop_assert!(first == second, "{name} {params}");
         }
     }
@@ -205,7 +165,7 @@ proptest! {
         prop_assume!(lines >= cores as u64);
         let mut count = 0;
         for core in 0..cores {
-            count += run("stream-kernels", &params, &context(core, cores), 1).len() as u64;
+            count += run("stream-kernels", &params, &source_context(core, cores), 1).len() as u64;
         }
         prop_assert_eq!(count, 8 * lines * 8 / access * (3 + 10 * u64::from(repeats)));
     }
@@ -214,13 +174,10 @@ proptest! {
 #[test]
 fn stream_counts_the_bytes_and_operations_that_stream_counts() {
     let params = json!({"elements": 64, "repeats": 2, "access": "16 B"});
-    let mut program = program("stream-kernels", &params, &context(0, 1));
+    let mut program = program("stream-kernels", &params, &source_context(0, 1));
     let steps = steps(program.as_mut(), 1);
-    let bytes: Vec<_> = program
-        .phases()
-        .iter()
-        .map(|phase| (phase.name.as_str(), phase.bytes.0 / 2))
-        .collect();
+    let phases = program.phases().iter();
+    let bytes = phases.map(|phase| (phase.name.as_str(), phase.bytes.0 / 2));
     let expected = [
         ("init", 0),
         ("copy", 16),
@@ -232,7 +189,7 @@ fn stream_counts_the_bytes_and_operations_that_stream_counts() {
         ("add-2", 24),
         ("triad-2", 24),
     ];
-    assert_eq!(bytes, expected);
+    assert_eq!(bytes.collect::<Vec<_>>(), expected);
     for (phase, ended) in operations(program.as_ref(), &steps) {
         assert_eq!(ended, 32, "{phase}");
     }
@@ -241,7 +198,7 @@ fn stream_counts_the_bytes_and_operations_that_stream_counts() {
 #[test]
 fn triad_loads_b_and_c_and_stores_a() {
     let params = json!({"elements": 8, "base": "128 B", "cycles": 5});
-    let steps = run("stream-kernels", &params, &context(0, 1), 1);
+    let steps = run("stream-kernels", &params, &source_context(0, 1), 1);
     let triad: Vec<_> = steps
         .iter()
         .filter(|step| step.phase == 4)
@@ -260,30 +217,25 @@ fn triad_loads_b_and_c_and_stores_a() {
 #[test]
 fn random_reads_depend_on_each_other_and_touch_every_place_once_a_lap() {
     let params = json!({"footprint": "64 KiB", "warm_up": 2, "base": "1 MiB"});
-    let steps = run("random-read", &params, &context(0, 1), 3);
+    let steps = run("random-read", &params, &source_context(0, 1), 3);
     let loads: Vec<_> = steps.iter().filter(|step| step.phase > 0).collect();
     assert_eq!(loads.len(), 3 * 1024);
     assert!(loads.iter().all(|step| step.after == After::Previous));
     assert!(loads.iter().all(|step| step.action == Action::Load));
     for lap in loads.chunks(1024) {
         let places: BTreeSet<_> = lap.iter().map(|step| step.hpa.0).collect();
-        assert!(
-            places
-                .into_iter()
-                .eq((0..1024).map(|line| (1 << 20) + 64 * line))
-        );
+        let all = (0..1024).map(|line| (1 << 20) + 64 * line);
+        assert!(places.into_iter().eq(all));
     }
-    let near = loads
-        .windows(2)
-        .filter(|pair| pair[0].hpa.0.abs_diff(pair[1].hpa.0) <= 64)
-        .count();
+    let is_near = |pair: &&[&Step]| pair[0].hpa.0.abs_diff(pair[1].hpa.0) <= 64;
+    let near = loads.windows(2).filter(is_near).count();
     assert!(near < 30, "{near} of 3072 next to the one before");
 }
 
 #[test]
 fn an_unfinished_program_does_not_pass_its_check() {
     for (name, params) in small() {
-        let mut program = program(name, &params, &context(0, 1));
+        let mut program = program(name, &params, &source_context(0, 1));
         let mut rng = StreamRng::new(1, "core0");
         assert!(program.check().is_err(), "{name}");
         program.next_step(&mut rng).unwrap();
@@ -295,88 +247,34 @@ fn an_unfinished_program_does_not_pass_its_check() {
 fn wrong_parameters_name_the_field_the_value_and_what_is_allowed() {
     let bare = SourceContext {
         local: Bytes(0),
-        ..context(0, 9)
+        ..source_context(0, 9)
     };
-    for (name, params, field, found) in [
-        ("stream-kernels", json!({"elements": 0}), "`elements`", "0"),
-        (
-            "stream-kernels",
-            json!({"elements": 12}),
-            "`elements`",
-            "12",
-        ),
-        (
-            "stream-kernels",
-            json!({"elements": 64}),
-            "`elements`",
-            "9 cores",
-        ),
-        (
-            "stream-kernels",
-            json!({"base": "1 GiB"}),
-            "`elements`",
-            "1 GiB",
-        ),
-        ("stream-kernels", json!({"repeats": 64}), "`repeats`", "64"),
-        (
-            "stream-kernels",
-            json!({"access": "4 B"}),
-            "`access`",
-            "4 B",
-        ),
-        ("stream-kernels", json!({"base": "8 B"}), "`base`", "8 B"),
-        (
-            "stream-kernels",
-            json!({"data": "local"}),
-            "`data`",
-            "local",
-        ),
-        ("random-read", json!({"stride": "0 B"}), "`stride`", "0"),
-        ("random-read", json!({"stride": "96 B"}), "`stride`", "96 B"),
-        (
-            "random-read",
-            json!({"footprint": "64 B"}),
-            "`footprint`",
-            "64 B",
-        ),
-        (
-            "random-read",
-            json!({"footprint": "1 KiB"}),
-            "`footprint`",
-            "1 KiB",
-        ),
-        (
-            "random-read",
-            json!({"footprint": "2 GiB"}),
-            "`footprint`",
-            "2 GiB",
-        ),
-        ("random-read", json!({"reads": 0}), "`reads`", "0"),
-        ("random-read", json!({"data": "local"}), "`data`", "local"),
-        ("key-value", json!({"operations": 0}), "`operations`", "0"),
-        (
-            "key-value",
-            json!({"operations": 8}),
-            "`operations`",
-            "9 cores",
-        ),
-        ("key-value", json!({"index": "local"}), "`index`", "local"),
-        (
-            "key-value",
-            json!({"index": "cxl", "base": "1020 MiB"}),
-            "`operations`",
-            "1020 MiB",
-        ),
-        ("key-value", json!({"key": "4 B"}), "`key`", "4"),
-        ("key-value", json!({"value": "4065 B"}), "`value`", "4065 B"),
-        ("key-value", json!({"exponent": 0.0}), "`exponent`", "0"),
-        ("key-value", json!({"base": "64 B"}), "`base`", "64 B"),
-    ] {
-        let message = message(name, &params, &bare);
-        assert!(message.starts_with(field), "{params}: {message}");
-        assert!(message.contains(found), "{params}: {message}");
-        assert!(message.contains("allowed"), "{params}: {message}");
-    }
+    let rows = [
+        r#"stream-kernels {"elements": 0} => elements: 0"#,
+        r#"stream-kernels {"elements": 12} => elements: 12"#,
+        r#"stream-kernels {"elements": 64} => elements: 9 cores"#,
+        r#"stream-kernels {"base": "1 GiB"} => elements: 1 GiB"#,
+        r#"stream-kernels {"repeats": 64} => repeats: 64"#,
+        r#"stream-kernels {"access": "4 B"} => access: 4 B"#,
+        r#"stream-kernels {"base": "8 B"} => base: 8 B"#,
+        r#"stream-kernels {"data": "local"} => data: local"#,
+        r#"random-read {"stride": "0 B"} => stride: 0"#,
+        r#"random-read {"stride": "96 B"} => stride: 96 B"#,
+        r#"random-read {"footprint": "64 B"} => footprint: 64 B"#,
+        r#"random-read {"footprint": "1 KiB"} => footprint: 1 KiB"#,
+        r#"random-read {"footprint": "2 GiB"} => footprint: 2 GiB"#,
+        r#"random-read {"reads": 0} => reads: 0"#,
+        r#"random-read {"data": "local"} => data: local"#,
+        r#"key-value {"operations": 0} => operations: 0"#,
+        r#"key-value {"operations": 8} => operations: 9 cores"#,
+        r#"key-value {"index": "local"} => index: local"#,
+        r#"key-value {"index": "cxl", "base": "1020 MiB"} => operations: 1020 MiB"#,
+        r#"key-value {"key": "4 B"} => key: 4"#,
+        r#"key-value {"value": "4065 B"} => value: 4065 B"#,
+        r#"key-value {"exponent": 0.0} => exponent: 0"#,
+        r#"key-value {"base": "64 B"} => base: 64 B"#,
+    ];
+    refused(&rows, |workload| workload.program(&bare).map(drop));
 }
 
 /// The part of a key-value store that a step accesses. The pages begin at 0, and the index
@@ -406,7 +304,7 @@ fn part(step: &Step) -> String {
 /// The steps of one operation of a store with records of 64 B, with one operation in each phase.
 fn chart(phase: u8) -> String {
     let params = json!({"operations": 1, "value": "48 B"});
-    let steps = run("key-value", &params, &context(0, 1), 1);
+    let steps = run("key-value", &params, &source_context(0, 1), 1);
     let of_phase = steps.iter().filter(|step| step.phase == phase);
     of_phase.map(part).collect::<Vec<_>>().join(", ")
 }
@@ -469,7 +367,7 @@ fn nothing_is_valid_before_it_is_persistent() {
         });
         let (mut dirty, mut leaving) = (BTreeSet::new(), BTreeSet::new());
         let (mut stored, mut flushed) = (BTreeSet::new(), 0);
-        for step in run("key-value", &params, &context(0, 1), 9) {
+        for step in run("key-value", &params, &source_context(0, 1), 9) {
             let in_pages = (step.hpa < LOCAL_BASE) == (data == "cxl");
             let line = step.hpa.line();
             if step.after == After::All {
@@ -507,7 +405,7 @@ fn reads_by_record(keys: &str) -> Vec<u32> {
     let params = json!({"operations": 2000, "keys": keys});
     let mut counts = BTreeMap::new();
     let mut last = None;
-    for step in run("key-value", &params, &context(0, 1), 4) {
+    for step in run("key-value", &params, &source_context(0, 1), 4) {
         if step.phase != 2 {
             continue;
         }
@@ -539,7 +437,7 @@ fn a_few_keys_take_most_queries_only_by_zipfs_law() {
 #[test]
 fn updates_out_of_place_use_freed_slots_again() {
     let params = json!({"operations": 3000, "update": "out-of-place"});
-    let steps = run("key-value", &params, &context(0, 1), 4);
+    let steps = run("key-value", &params, &source_context(0, 1), 4);
     let pages = steps.iter().filter(|step| step.hpa < LOCAL_BASE);
     let last = pages.map(|step| step.hpa.0 / 4096).max().unwrap();
     // 18 records of 216 B fit a page. There is one more record than keys, and the page with
@@ -574,7 +472,7 @@ proptest! {
         });
         let mut ended = 0;
         for core in 0..cores {
-            let steps = run("key-value", &params, &context(core, cores), seed);
+            let steps = run("key-value", &params, &source_context(core, cores), seed);
             prop_assert!(steps.iter().all(inside));
             ended += steps.iter().filter(|step| step.ends).count() as u64;
         }

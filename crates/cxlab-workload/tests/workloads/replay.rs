@@ -1,14 +1,13 @@
 //! The `trace` workload: shares, addresses, times, laps, and traces that do not fit.
-#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::path::{Path, PathBuf};
 
-use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Bytes;
-use cxlab_workload::pattern::CATALOG;
 use cxlab_workload::{MemOp, SourceContext, WorkloadError};
 use serde_json::{Value, json};
+
+use super::{build, source_context};
 
 fn folder(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("cxlab-replay-{name}-{}", std::process::id()));
@@ -30,16 +29,14 @@ fn replay(
     span: u64,
     requesters: usize,
 ) -> Result<Vec<Vec<MemOp>>, WorkloadError> {
-    let workload = (find(CATALOG, "trace").unwrap().build)(&params)?;
+    let workload = build("trace", &params)?;
     (0..requesters)
         .map(|requester| {
             let ctx = SourceContext {
                 span: Bytes(span),
                 local: Bytes(0),
-                requester,
-                requesters,
                 scenario_dir: folder,
-                trace_override: None,
+                ..source_context(requester, requesters)
             };
             let mut source = workload.source(&ctx)?;
             let mut rng = StreamRng::new(1, "host");
@@ -65,36 +62,20 @@ fn shares_divide_the_records_and_agree_on_addresses() {
     let folder = folder("share");
     ten_pages(&folder);
     let at = |share: &str| {
-        let ops = replay(
-            &folder,
-            json!({"path": "ten.trace", "share": share}),
-            10 * 4096,
-            3,
-        );
-        ops.unwrap()
-            .iter()
-            .map(|ops| addresses(ops))
-            .collect::<Vec<_>>()
+        let params = json!({"path": "ten.trace", "share": share});
+        let ops = replay(&folder, params, 10 * 4096, 3).unwrap();
+        ops.iter().map(|ops| addresses(ops)).collect::<Vec<_>>()
     };
-    let expect = |records: &[u64]| records.iter().map(|i| compact(*i)).collect::<Vec<_>>();
     let all: Vec<u64> = (0..10).collect();
-    assert_eq!(
-        at("interleave"),
-        [
-            expect(&[0, 3, 6, 9]),
-            expect(&[1, 4, 7]),
-            expect(&[2, 5, 8])
-        ]
-    );
-    assert_eq!(
-        at("block"),
-        [
-            expect(&[0, 1, 2]),
-            expect(&[3, 4, 5]),
-            expect(&[6, 7, 8, 9])
-        ]
-    );
-    assert_eq!(at("all"), [expect(&all), expect(&all), expect(&all)]);
+    let shares: [(&str, [&[u64]; 3]); 3] = [
+        ("interleave", [&[0, 3, 6, 9], &[1, 4, 7], &[2, 5, 8]]),
+        ("block", [&[0, 1, 2], &[3, 4, 5], &[6, 7, 8, 9]]),
+        ("all", [&all, &all, &all]),
+    ];
+    for (share, records) in shares {
+        let expected = records.map(|ones| ones.iter().map(|i| compact(*i)).collect::<Vec<_>>());
+        assert_eq!(at(share), expected, "{share}");
+    }
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -110,13 +91,8 @@ fn laps_follow_one_another_also_in_time() {
     let expected: Vec<u64> = (0..10).chain(9..19).map(|ns| ns * 500).collect();
     assert_eq!(times, expected);
     assert_eq!(addresses(&ops[..10]), addresses(&ops[10..]));
-    let more = replay(
-        &folder,
-        json!({"path": "ten.trace", "repeat": 3}),
-        1 << 20,
-        16,
-    )
-    .unwrap();
+    let params = json!({"path": "ten.trace", "repeat": 3});
+    let more = replay(&folder, params, 1 << 20, 16).unwrap();
     let counts: Vec<usize> = more.iter().map(Vec::len).collect();
     assert_eq!(counts, [[3; 10].as_slice(), &[0; 6]].concat());
     std::fs::remove_dir_all(folder).unwrap();
@@ -129,50 +105,28 @@ fn a_trace_that_does_not_fit_says_so_before_it_runs() {
     std::fs::write(folder.join("flat.trace"), "0 R 0\n40 R 0\n").unwrap();
     std::fs::write(folder.join("long.trace"), "0 R 0\n40 R 18446744073709\n").unwrap();
     std::fs::write(folder.join("empty.trace"), "").unwrap();
-    for (params, words) in [
-        (
-            json!({"path": "ten.trace"}),
-            "record 9: found more than 9 pages",
-        ),
-        (
-            json!({"path": "ten.trace", "addresses": "exact"}),
-            "record 0: found 0xffffffffffffffc0",
-        ),
-        (
-            json!({"path": "flat.trace", "timing": "timestamps"}),
-            "have the same time",
-        ),
-        (
-            json!({"path": "long.trace", "timing": "timestamps", "time_scale": 1e6}),
-            "found 1000000; allowed: times of 1 laps",
-        ),
-        (
-            json!({"path": "long.trace", "timing": "timestamps", "repeat": 1_000_000}),
-            "allowed: times of 1000000 laps",
-        ),
-        (
-            json!({"path": "empty.trace"}),
-            "found 0; allowed: 1 and more",
-        ),
-        (json!({"path": "none.trace"}), "cannot open"),
-        (json!({"path": "/dev/zero"}), "is a device or a pipe"),
+    for row in [
+        r#"{"path": "ten.trace"} => record 9: found more than 9 pages"#,
+        r#"{"path": "ten.trace", "addresses": "exact"} => record 0: found 0xffffffffffffffc0"#,
+        r#"{"path": "flat.trace", "timing": "timestamps"} => have the same time"#,
+        r#"{"path": "long.trace", "timing": "timestamps", "time_scale": 1e6} => found 1000000; allowed: times of 1 laps"#,
+        r#"{"path": "long.trace", "timing": "timestamps", "repeat": 1000000} => allowed: times of 1000000 laps"#,
+        r#"{"path": "empty.trace"} => found 0; allowed: 1 and more"#,
+        r#"{"path": "none.trace"} => cannot open"#,
+        r#"{"path": "/dev/zero"} => is a device or a pipe"#,
     ] {
-        let error = replay(&folder, params, 9 * 4096, 1)
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(words), "{error}");
+        let (params, words) = row.split_once(" => ").unwrap();
+        let params = serde_json::from_str(params).unwrap();
+        let error = replay(&folder, params, 9 * 4096, 1).unwrap_err();
+        assert!(error.to_string().contains(words), "{row}: {error}");
     }
     let modulo = json!({"path": "ten.trace", "addresses": "modulo"});
     let ops = replay(&folder, modulo, 9 * 4096, 1).unwrap().remove(0);
-    assert!(
-        ops.iter()
-            .all(|op| op.hpa.0 < 9 * 4096 && op.hpa.0 % 64 == 0)
-    );
+    let fits = |op: &MemOp| op.hpa.0 < 9 * 4096 && op.hpa.0.is_multiple_of(64);
+    assert!(ops.iter().all(fits));
     let exact = json!({"path": "flat.trace", "addresses": "exact"});
-    assert_eq!(
-        addresses(&replay(&folder, exact, 4096, 1).unwrap()[0]),
-        [0, 64]
-    );
+    let ops = replay(&folder, exact, 4096, 1).unwrap();
+    assert_eq!(addresses(&ops[0]), [0, 64]);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

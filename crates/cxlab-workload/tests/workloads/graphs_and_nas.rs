@@ -1,15 +1,12 @@
 //! Graph kernels and NAS programs compute the right result in every order of their threads, and
 //! wrong results are detected.
-#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
-use cxlab_engine::catalog::find;
-use cxlab_engine::units::{Bytes, Hpa};
-use cxlab_workload::pattern::CATALOG;
-use cxlab_workload::thread::{
-    Bases, Order, Thread, ThreadContext, ThreadedKernel, run_kernel, run_threads,
-};
+use cxlab_engine::units::Hpa;
+use cxlab_workload::thread::{Order, ThreadContext, run_kernel, run_threads};
 use cxlab_workload::{Image, LOCAL_BASE};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use super::{kernel, ran, refused, system, threads};
 
 const ALGORITHMS: [&str; 6] = ["bfs", "bc", "cc", "cc-sv", "pr", "tc"];
 const BENCHMARKS: [&str; 7] = ["bt", "cg", "ep", "ft", "mg", "sp", "ua"];
@@ -18,41 +15,8 @@ fn context(cores: usize, seed: u64) -> ThreadContext {
     ThreadContext {
         seed,
         draws: seed,
-        span: Bytes(1 << 30),
-        bases: Bases::PHYSICAL,
-        local: Bytes(1 << 28),
-        cores,
-        accelerators: 0,
-        elements: 0,
+        ..system(cores, 0, 0)
     }
-}
-
-fn kernel(kind: &str, params: &Value, ctx: &ThreadContext) -> Box<dyn ThreadedKernel> {
-    let workload = (find(CATALOG, kind).unwrap().build)(params).unwrap();
-    workload.threads(ctx).unwrap()
-}
-
-fn refused(kind: &str, params: &Value) -> String {
-    let built = (find(CATALOG, kind).unwrap().build)(params);
-    match built {
-        Err(error) => error.to_string(),
-        Ok(workload) => workload.threads(&context(2, 1)).err().unwrap().to_string(),
-    }
-}
-
-fn threads(kernel: &dyn ThreadedKernel, ctx: &ThreadContext) -> Vec<Thread> {
-    ctx.places()
-        .flat_map(|place| kernel.threads(place))
-        .collect()
-}
-
-/// Runs a kernel and returns the final memory.
-fn ran(kernel: &dyn ThreadedKernel, ctx: &ThreadContext) -> Image {
-    let image = Image::new();
-    kernel.prepare(&image);
-    run_threads(threads(kernel, ctx), &image, Order::Random(3)).unwrap();
-    kernel.check(&image).unwrap();
-    image
 }
 
 #[test]
@@ -106,7 +70,7 @@ fn a_wrong_result_of_a_graph_kernel_is_found() {
     ] {
         let params = json!({"algorithm": algorithm, "scale": 8});
         let kernel = kernel("gapbs", &params, &ctx);
-        let image = ran(kernel.as_ref(), &ctx);
+        let image = ran(kernel.as_ref(), &ctx, Order::Random(3));
         let mut found = 0;
         let places = if algorithm == "tc" { 1 } else { n };
         for place in (0..places).map(|vertex| Hpa(at + 4 * vertex)) {
@@ -129,7 +93,7 @@ fn a_wrong_result_of_a_nas_program_is_found() {
     for benchmark in BENCHMARKS {
         let params = json!({"benchmark": benchmark, "shrink": 128});
         let kernel = kernel("nas", &params, &ctx);
-        let image = ran(kernel.as_ref(), &ctx);
+        let image = ran(kernel.as_ref(), &ctx, Order::Random(3));
         let words = image.pages().into_iter().flat_map(|page| {
             let words = (0..512).map(move |word| Hpa(page.0 + 8 * word));
             words.filter(|word| image.read(*word, 8) != 0)
@@ -153,8 +117,8 @@ fn a_reader_waits_for_the_allocator() {
     for algorithm in ALGORITHMS {
         let ctx = context(2, 5);
         let with = |loading: &str, base: &str| {
-            let params =
-                json!({"algorithm": algorithm, "scale": 6, "loading": loading, "base": base});
+            let graph = json!({"algorithm": algorithm, "scale": 6});
+            let params = super::with(graph, &json!({"loading": loading, "base": base}));
             kernel("gapbs", &params, &ctx)
         };
         let (allocator, reader) = (with("allocator", "0 B"), with("reader", "1 MiB"));
@@ -184,31 +148,18 @@ fn a_graph_that_did_not_come_is_found() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_a_reason() {
-    for (kind, params, expected) in [
-        ("gapbs", json!({"scale": 0}), "`scale`: found 0"),
-        ("gapbs", json!({"degree": 2000}), "`degree`: found 2000"),
-        ("gapbs", json!({"outstanding": 0}), "`outstanding`: found 0"),
-        ("gapbs", json!({"base": "3 B"}), "`base`: found 3 B"),
-        ("gapbs", json!({"scale": 24}), "`scale`: found data of"),
-        (
-            "gapbs",
-            json!({"loading": "reader", "data": "cxl"}),
-            "`data`: found the memory of the graph",
-        ),
-        ("nas", json!({"shrink": 3}), "`shrink`: found 3"),
-        ("nas", json!({"shrink": 24}), "powers of two"),
-        ("nas", json!({"iterations": 0}), "`iterations`: found 0"),
-        ("nas", json!({"flops": 0}), "`flops`: found 0"),
-        (
-            "nas",
-            json!({"benchmark": "ft", "shrink": 4}),
-            "`shrink`: found data of",
-        ),
-    ] {
-        let found = refused(kind, &params);
-        assert!(
-            found.contains(expected),
-            "{found} does not contain {expected}"
-        );
-    }
+    let rows = [
+        r#"gapbs {"scale": 0} => scale: found 0"#,
+        r#"gapbs {"degree": 2000} => degree: found 2000"#,
+        r#"gapbs {"outstanding": 0} => outstanding: found 0"#,
+        r#"gapbs {"base": "3 B"} => base: found 3 B"#,
+        r#"gapbs {"scale": 24} => scale: found data of"#,
+        r#"gapbs {"loading": "reader", "data": "cxl"} => data: found the memory of the graph"#,
+        r#"nas {"shrink": 3} => shrink: found 3"#,
+        r#"nas {"shrink": 24} => shrink: powers of two"#,
+        r#"nas {"iterations": 0} => iterations: found 0"#,
+        r#"nas {"flops": 0} => flops: found 0"#,
+        r#"nas {"benchmark": "ft", "shrink": 4} => shrink: found data of"#,
+    ];
+    refused(&rows, |workload| workload.threads(&context(2, 1)).map(drop));
 }
