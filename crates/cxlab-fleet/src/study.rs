@@ -329,11 +329,11 @@ impl<'a> Run<'a> {
             self.watch.done.fetch_add(1, Ordering::Relaxed);
             outcome
         });
-        let all = params
-            .span_s()
-            .div_ceil(u64::from(params.sample_minutes) * 60);
-        let points = if setup(0).series { all } else { 0 };
-        let mut sum = Outcome::new(points as usize, params.sensitivity.len());
+        let points = match setup(0).series {
+            true => params.points(),
+            false => 0,
+        };
+        let mut sum = Outcome::new(points, params.sensitivity.len());
         let mut whole = Ok(());
         for outcome in done {
             match outcome {
