@@ -125,7 +125,6 @@ impl Which {
     }
 }
 
-/// A running VM.
 #[derive(Clone, Debug)]
 struct Live {
     host: u32,
@@ -341,7 +340,6 @@ impl<'a> Cluster<'a> {
         )
     }
 
-    /// Updates the index of hosts with what a host has free.
     fn changed(&mut self, host: usize, cores_free: u32) {
         let used = match self.packs {
             Packs::All => self.total_used[host],

@@ -308,7 +308,6 @@ impl FleetParams {
         u64::from(self.sample_minutes) * 60
     }
 
-    /// Number of sampling points.
     pub(crate) fn points(&self) -> usize {
         self.span_s().div_ceil(self.step_s()) as usize
     }

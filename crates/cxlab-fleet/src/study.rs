@@ -149,7 +149,6 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Runs all simulations with pools.
     fn pools(&self, result: &mut StudyResult) -> Result<(), Interrupted> {
         let (params, policy) = (self.study.params, self.study.policy);
         let as_if = Setup {

@@ -6,7 +6,6 @@ use crate::params::{HostParams, Spread};
 use crate::placement::PlacementChoice;
 use crate::policy::PoolPolicyChoice;
 
-/// Fixed demand of a test.
 #[derive(Debug)]
 struct Fixed(Vec<Ask>);
 
