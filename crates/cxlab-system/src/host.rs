@@ -22,7 +22,6 @@ pub enum Agent {
     Plain(Requester),
     /// It keeps copies of memory that devices keep coherent.
     Caching(CachingRequester),
-    /// A core that runs a program.
     Core(Core),
     /// It runs threads on several cores.
     Processor(Box<Processor>),
@@ -121,7 +120,6 @@ impl Host {
         self.series.up_to(&self.completed())
     }
 
-    /// What it has completed, in all.
     fn completed(&self) -> Totals {
         let stats = self.stats();
         Totals {
