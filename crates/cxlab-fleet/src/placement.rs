@@ -27,6 +27,7 @@ pub struct HostSeen {
 pub enum Order {
     /// The host of the least rank, and among equals the first.
     ByRank,
+    /// The first host.
     ByNumber,
     /// Each host with the same probability.
     Random,

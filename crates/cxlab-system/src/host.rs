@@ -22,6 +22,7 @@ pub enum Agent {
     Plain(Requester),
     /// It keeps copies of memory that devices keep coherent.
     Caching(CachingRequester),
+    /// A core that runs a program.
     Core(Core),
     /// It runs threads on several cores.
     Processor(Box<Processor>),

@@ -75,6 +75,7 @@ pub enum Values {
     Int32(Vec<i32>),
     /// Counts, addresses and picoseconds.
     Int64(Vec<i64>),
+    /// Yes or no.
     Bool(Vec<bool>),
 }
 

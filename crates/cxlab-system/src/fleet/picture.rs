@@ -35,17 +35,20 @@ fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
     }
 }
 
+/// A number of megabytes of a point in time.
+type OfPoint = fn(&SeriesPoint) -> u64;
+
 fn over_time(params: &FleetParams, report: &FleetReport) -> Chart {
     let step_days = f64::from(params.sample_minutes) / 1440.0;
     let hosts = report.fleet.hosts.max(1) as f64;
-    let points = |outcome: &OutcomeReport, of: fn(&SeriesPoint) -> u64| {
+    let points = |outcome: &OutcomeReport, of: OfPoint| {
         let points = outcome.series.iter().enumerate();
         let points =
             points.map(|(at, one)| (at as f64 * step_days, of(one) as f64 / 1024.0 / hosts));
         points.collect()
     };
     let (alone, pooled) = (Some(&report.alone), report.pooled.as_ref());
-    let curves: [(_, _, _, fn(&SeriesPoint) -> u64); 5] = [
+    let curves: [(_, _, _, OfPoint); 5] = [
         ("in use, no pool", 0, alone, |one| one.local_mib),
         ("local, with pool", 2, pooled, |one| one.local_mib),
         ("pool", 4, pooled, |one| one.pool_mib),

@@ -50,11 +50,14 @@ fn values(report: &FleetReport) -> [String; COLUMNS.len()] {
     ]
 }
 
+/// A number of a report, if it has that.
+type OfReport = fn(&FleetReport) -> Option<f64>;
+
 /// A field of CSV, in quotes where it needs them.
-fn field(text: &String) -> String {
+fn field(text: &str) -> String {
     match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.clone(),
+        false => text.to_owned(),
     }
 }
 
@@ -72,7 +75,7 @@ fn rows(points: &[SweepPoint]) -> Vec<Vec<String>> {
 /// As CSV, a line for each study.
 pub fn sweep_csv(points: &[SweepPoint]) -> String {
     let line = |row: Vec<String>| {
-        let fields: Vec<String> = row.iter().map(field).collect();
+        let fields: Vec<String> = row.iter().map(|text| field(text)).collect();
         fields.join(",") + "\n"
     };
     rows(points).into_iter().map(line).collect()
@@ -104,7 +107,7 @@ pub fn sweep_svg(points: &[SweepPoint]) -> String {
     let peaks = |report: &FleetReport| report.peaks.as_ref().and_then(|dram| dram.saved_percent);
     let slow = |report: &FleetReport| Some(report.pooled.as_ref()?.slowdown_running.over_5);
     let latency = |report: &FleetReport| Some(report.latency.mean_ns);
-    let charts: [(&str, &str, fn(&FleetReport) -> Option<f64>); 4] = [
+    let charts: [(_, _, OfReport); 4] = [
         (
             "DRAM saved, needed at the same rejections",
             "saved, %",
@@ -118,12 +121,7 @@ pub fn sweep_svg(points: &[SweepPoint]) -> String {
     page(&format!("{title}: pool size"), &charts, 2)
 }
 
-fn chart(
-    title: &str,
-    y: &str,
-    points: &[SweepPoint],
-    value: fn(&FleetReport) -> Option<f64>,
-) -> Chart {
+fn chart(title: &str, y: &str, points: &[SweepPoint], value: OfReport) -> Chart {
     let mut series: Vec<Series> = Vec::new();
     for point in points {
         let Some(value) = value(&point.report) else {

@@ -12,6 +12,7 @@ pub enum Node {
     Host(usize),
     /// A device at an edge port.
     Device(usize),
+    /// A switch of the fabric.
     Switch(usize),
 }
 

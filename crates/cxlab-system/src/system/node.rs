@@ -24,7 +24,9 @@ pub enum Node {
     Device(MemoryDevice),
     /// A Type 3 device that keeps its memory coherent.
     Coherent(CoherentDevice),
+    /// A switch of the fabric.
     Switch(Switch),
+    /// A half-duplex bus.
     Bus(Box<Bus>),
     /// Any of these in a system in which something fails.
     Failing(Box<Failing<Node>>),
