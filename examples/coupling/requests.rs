@@ -43,10 +43,7 @@ impl Sum {
 fn open(path: &str) -> Result<Session, Box<dyn Error>> {
     let text = std::fs::read_to_string(path)?;
     let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-    let files = Files {
-        scenario_dir: folder.to_owned(),
-        trace_override: None,
-    };
+    let files = Files::of(folder);
     let loaded = load::read(path, &text, &[])
         .and_then(|document| load::resolve(document, files, &Externals::new()))
         .map_err(|mistakes| mistakes.render(false))?;

@@ -191,10 +191,7 @@ impl Case {
     fn new(name: &str, changes: &[&str]) -> Case {
         let path = Path::new(SCENARIOS).join(format!("{name}.toml"));
         let text = std::fs::read_to_string(&path).expect("a shipped scenario");
-        let files = Files {
-            scenario_dir: Path::new(SCENARIOS).to_owned(),
-            trace_override: None,
-        };
+        let files = Files::of(SCENARIOS);
         let measure = "measure={ requests = 400 }";
         let changes = changes.iter().copied().chain([measure]).map(str::to_owned);
         let changes: Vec<String> = changes.collect();

@@ -70,10 +70,7 @@ static REPORTS: LazyLock<Vec<String>> = LazyLock::new(|| {
 fn plan(name: &str, change: &str) -> Plan {
     let path = Path::new(SCENARIOS).join(format!("{name}.toml"));
     let text = std::fs::read_to_string(&path).expect("a shipped scenario");
-    let files = Files {
-        scenario_dir: Path::new(SCENARIOS).to_owned(),
-        trace_override: None,
-    };
+    let files = Files::of(SCENARIOS);
     let loaded = read(name, &text, &[change.to_owned()])
         .and_then(|document| resolve(document, files, &Externals::new()));
     match loaded {

@@ -33,10 +33,7 @@ fuzz_target!(|data: &[u8]| {
         Err(mistakes) => mistakes,
         Ok(document) if is_slow(document.value()) => return,
         Ok(document) => {
-            let files = Files {
-                scenario_dir: Path::new(SCENARIOS).to_owned(),
-                trace_override: None,
-            };
+            let files = Files::of(SCENARIOS);
             match resolve(document, files, &Externals::new()) {
                 Err(mistakes) => mistakes,
                 Ok(loaded) => {

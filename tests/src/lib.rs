@@ -103,10 +103,7 @@ fn scenario(text: &str, set: &[&str]) -> Scenario {
 /// # Panics
 /// If the scenario has a mistake. The message is what a user would see.
 pub fn plan(text: &str, set: &[&str]) -> Plan {
-    let files = Files {
-        scenario_dir: root().join("scenarios"),
-        trace_override: None,
-    };
+    let files = Files::of(root().join("scenarios"));
     match Plan::new(scenario(text, set), files) {
         Ok(plan) => plan,
         Err(problems) => panic!("{problems:?}"),

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::network::{Arbitration, Network, Station};
-use crate::solve::Solution;
+use crate::solve::{Solution, StationLoad};
 
 /// A bound on the difference between a number of the solution and the event engine's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
@@ -198,21 +198,15 @@ fn around(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
 
 /// The classes of the whole system's numbers, and of each host's.
 pub fn classify(network: &Network, solution: &Solution) -> (ErrorClasses, Vec<ErrorClasses>) {
-    let several_full = solution
-        .stations
-        .iter()
-        .filter(|load| load.used > FULL)
-        .count()
-        > 1;
+    let is_full = |load: &&StationLoad| load.used > FULL;
+    let several_full = solution.stations.iter().filter(is_full).count() > 1;
     let by_age = network.arbitration == Arbitration::Age;
-    let mut hosts = vec![
-        ClassFacts {
-            by_age,
-            several_full,
-            ..ClassFacts::default()
-        };
-        network.hosts.len()
-    ];
+    let nothing = ClassFacts {
+        by_age,
+        several_full,
+        ..ClassFacts::default()
+    };
+    let mut hosts = vec![nothing; network.hosts.len()];
     let mut passed = vec![0.0; network.stations.len()];
     let full = |station: u32| solution.stations[station as usize].used > FULL;
     for (flow, latency) in network.flows.iter().zip(&solution.latency_ps) {
@@ -257,12 +251,8 @@ pub fn classify(network: &Network, solution: &Solution) -> (ErrorClasses, Vec<Er
         by_age,
         ..hosts.iter().fold(ClassFacts::default(), ClassFacts::join)
     };
-    let alone = network
-        .hosts
-        .iter()
-        .map(|host| host.outstanding)
-        .sum::<f64>()
-        <= 1.0;
+    let outstanding = network.hosts.iter().map(|host| host.outstanding);
+    let alone = outstanding.sum::<f64>() <= 1.0;
     let paced = |host: usize| {
         let limits = &network.hosts[host];
         let held = hosts[host].latency / hosts[host].rate.max(f64::MIN_POSITIVE);
@@ -282,9 +272,8 @@ pub fn classify(network: &Network, solution: &Solution) -> (ErrorClasses, Vec<Er
     };
     let of_hosts: Vec<ErrorClasses> = (0..hosts.len()).map(of_host).collect();
     let mut of_all = of(&all, solution, alone, true);
-    if (network.hosts.iter().zip(&hosts))
-        .any(|(host, facts)| host.interval_ps > 0.0 && !facts.is_free())
-    {
+    let mut pairs = network.hosts.iter().zip(&hosts);
+    if pairs.any(|(host, facts)| host.interval_ps > 0.0 && !facts.is_free()) {
         of_all.at_best(ErrorClass::TenPercent, ErrorClass::DoNotUse, PACED_AND_FULL);
     }
     (of_all, of_hosts)
@@ -303,6 +292,7 @@ fn of(facts: &ClassFacts, solution: &Solution, alone: bool, all: bool) -> ErrorC
     let few = "few credits hold messages back";
     let unsettled = "rates and waits do not settle";
     let behind = "full links hold up others behind them";
+    let nothing = "nothing is full, and waits are 30 % of the rest or more";
     match facts {
         _ if facts.rate <= 0.0 => both(Exact, "asks for nothing"),
         _ if alone && same && facts.waits <= 0.0 && !facts.bus && !facts.several => {
@@ -318,10 +308,7 @@ fn of(facts: &ClassFacts, solution: &Solution, alone: bool, all: bool) -> ErrorC
         }
         _ if free && waits < 0.1 => both(TenPercent, "waits are less than 10 % of the rest"),
         _ if free && waits < 0.3 => both(ThirtyPercent, "waits are less than 30 % of the rest"),
-        _ if free => both(
-            DoNotUse,
-            "nothing is full, and waits are 30 % of the rest or more",
-        ),
+        _ if free => both(DoNotUse, nothing),
         _ if facts.by_credits && all && facts.carried > MOST_CARRIED * facts.rate => {
             both(ThirtyPercent, behind)
         }

@@ -39,19 +39,17 @@ impl MessageClass {
 
     /// The class of a request.
     pub fn request(write: bool) -> MessageClass {
-        if write {
-            MessageClass::Rwd
-        } else {
-            MessageClass::Req
+        match write {
+            true => MessageClass::Rwd,
+            false => MessageClass::Req,
         }
     }
 
     /// The class of the response to a request.
     pub fn response(write: bool) -> MessageClass {
-        if write {
-            MessageClass::Ndr
-        } else {
-            MessageClass::Drs
+        match write {
+            true => MessageClass::Ndr,
+            false => MessageClass::Drs,
         }
     }
 }

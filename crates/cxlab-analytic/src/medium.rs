@@ -77,14 +77,12 @@ pub fn probe(
     accesses: &[ProbeAccess],
     contexts: u32,
 ) -> Result<MediumModel, ProbeError> {
-    let (read, write) = (
-        alone(fresh(), accesses, false)?,
-        alone(fresh(), accesses, true)?,
-    );
-    let (service_ps, _) =
-        MediumBench::new(fresh(), contexts).run(accesses, &mut |_| SimTime::ZERO)?;
+    let read = alone(fresh(), accesses, false)?;
+    let write = alone(fresh(), accesses, true)?;
+    let bench = || MediumBench::new(fresh(), contexts);
+    let (service_ps, _) = bench().run(accesses, &mut |_| SimTime::ZERO)?;
     let mut arrivals = poisson(service_ps / HALF);
-    let (_, loaded) = MediumBench::new(fresh(), contexts).run(accesses, &mut |_| arrivals())?;
+    let (_, loaded) = bench().run(accesses, &mut |_| arrivals())?;
     // The mean of both latencies, weighted by the mix of the loaded measurement.
     let writes = accesses.iter().filter(|access| access.write).count() as f64;
     let share = writes / accesses.len() as f64;
@@ -104,12 +102,10 @@ pub fn probe(
 /// The number of accesses that a medium holds at once.
 fn places(backend: Box<dyn MemoryBackend>, accesses: &[ProbeAccess], contexts: u32) -> f64 {
     let mut bench = MediumBench::new(backend, contexts);
-    let mut accesses = accesses.iter();
-    while accesses
-        .next()
-        .is_some_and(|access| bench.enter(SimTime::ZERO, *access))
-    {}
-    bench.held as f64
+    let entered = accesses
+        .iter()
+        .map(|access| bench.enter(SimTime::ZERO, *access));
+    entered.take_while(|entered| *entered).count() as f64
 }
 
 /// The number of accesses that fill a medium.
@@ -378,10 +374,7 @@ impl MediumBench {
 
     /// Advances the medium to `at`, if that is in the future.
     fn until(&mut self, at: SimTime, note: &mut dyn FnMut(SimTime, u64)) {
-        while let Some(next) = self.next() {
-            if next > at {
-                break;
-            }
+        while let Some(next) = self.next().filter(|next| *next <= at) {
             self.advance(next, note);
         }
         self.now = self.now.max(at);
@@ -406,12 +399,8 @@ impl MediumBench {
         self.now = self.now.max(at);
         let mut done = std::mem::take(&mut self.done);
         self.backend.advance(self.now, &mut done);
-        while let Some(first) = self.told.front().copied() {
-            if first.at > self.now {
-                break;
-            }
-            self.told.pop_front();
-            done.push(first);
+        while self.told.front().is_some_and(|first| first.at <= self.now) {
+            done.extend(self.told.pop_front());
         }
         for completion in done.drain(..) {
             let came = self.came[completion.id as usize];
@@ -454,14 +443,19 @@ mod tests {
 
     fn measured(params: &FixedParams) -> MediumModel {
         let mut rng = StreamRng::new(1, "test");
-        let accesses: Vec<ProbeAccess> = (0..8000)
-            .map(|_| ProbeAccess {
-                dpa: Dpa(rng.below(1 << 20) * 64),
-                write: rng.chance(0.5),
-            })
-            .collect();
-        let fresh = || params.backend(MediumSite::alone(Bytes(1 << 30), 1));
-        probe(fresh, &accesses, 256).unwrap()
+        let accesses = (0..8000).map(|_| ProbeAccess {
+            dpa: Dpa(rng.below(1 << 20) * 64),
+            write: rng.chance(0.5),
+        });
+        probe(media(params), &accesses.collect::<Vec<_>>(), 256).unwrap()
+    }
+
+    fn media(params: &FixedParams) -> impl Fn() -> Box<dyn MemoryBackend> {
+        move || params.backend(MediumSite::alone(Bytes(1 << 30), 1))
+    }
+
+    fn assert_near(medium: &impl std::fmt::Debug, found: f64, expected: f64, error: f64) {
+        assert!((found / expected - 1.0).abs() < error, "{medium:?}");
     }
 
     #[test]
@@ -483,14 +477,8 @@ mod tests {
             bandwidth: Some(BytesPerSec(6_400_000_000)),
             ..FixedParams::default()
         });
-        assert!(
-            (medium.service_ps / 10_000.0 - 1.0).abs() < 0.02,
-            "{medium:?}"
-        );
-        assert!(
-            (medium.half_wait_ps / 5_000.0 - 1.0).abs() < 0.15,
-            "{medium:?}"
-        );
+        assert_near(&medium, medium.service_ps, 10_000.0, 0.02);
+        assert_near(&medium, medium.half_wait_ps, 5_000.0, 0.15);
     }
 
     /// With a latency of 46 ns, 5.75 lines are outstanding at one line each 8 ns, and 11.5 at one
@@ -510,31 +498,23 @@ mod tests {
                 bandwidth: Some(BytesPerSec(bandwidth * 1_000_000_000)),
                 ..FixedParams::default()
             };
-            let accesses: Vec<ProbeAccess> = (0..16_000)
-                .map(|line| ProbeAccess {
-                    dpa: Dpa(line * 64),
-                    write: false,
-                })
-                .collect();
-            let fresh = || params.backend(MediumSite::alone(Bytes(1 << 30), 1));
-            let found = fill(fresh, &accesses, 64, least_ps).unwrap();
-            assert!(
-                (found.service_ps / service_ps - 1.0).abs() < 0.02,
-                "{found:?}"
-            );
+            let accesses = (0..16_000).map(|line| ProbeAccess {
+                dpa: Dpa(line * 64),
+                write: false,
+            });
+            let accesses: Vec<ProbeAccess> = accesses.collect();
+            let found = fill(media(&params), &accesses, 64, least_ps).unwrap();
+            assert_near(&found, found.service_ps, service_ps, 0.02);
             // Completions come in bursts, and the measured middle half may cut one.
-            assert!(
-                found.inside.abs_diff(inside) <= 1,
-                "{bandwidth} GB/s: {found:?}"
-            );
+            let is_near = found.inside.abs_diff(inside) <= 1;
+            assert!(is_near, "{bandwidth} GB/s: {found:?}");
             assert!(busy.contains(&found.busy), "{bandwidth} GB/s: {found:?}");
         }
     }
 
     #[test]
     fn without_accesses_there_is_nothing_to_measure() {
-        let params = FixedParams::default();
-        let fresh = || params.backend(MediumSite::alone(Bytes(1 << 30), 1));
-        assert_eq!(probe(fresh, &[], 8), Err(ProbeError::NoAccess));
+        let found = probe(media(&FixedParams::default()), &[], 8);
+        assert_eq!(found, Err(ProbeError::NoAccess));
     }
 }

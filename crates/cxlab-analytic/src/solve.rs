@@ -59,15 +59,15 @@ pub struct StationLoad {
 impl StationLoad {
     /// Multiplies the rates by `factor`; waits stay.
     pub fn scale(&mut self, factor: f64) {
-        for rate in &mut self.rates {
-            *rate *= factor;
-        }
         let wire = &mut self.wire;
-        let parts = [&mut self.used, &mut self.carried, &mut wire.packed];
-        for part in parts
-            .into_iter()
-            .chain([&mut wire.busy, &mut wire.payload, &mut wire.bytes])
-        {
+        let parts = [&mut self.used, &mut self.carried];
+        let of_wire = [
+            &mut wire.packed,
+            &mut wire.busy,
+            &mut wire.payload,
+            &mut wire.bytes,
+        ];
+        for part in self.rates.iter_mut().chain(parts).chain(of_wire) {
             *part *= factor;
         }
     }
@@ -137,23 +137,20 @@ pub fn solve(network: &Network) -> Solution {
         }
     }
     if !settled {
-        settled = bands
-            .iter()
-            .all(|(least, most)| *most <= (1.0 + BAND) * least);
+        let mut bands = bands.iter();
+        settled = bands.all(|(least, most)| *most <= (1.0 + BAND) * least);
         (state.rates, state.waits) = std::mem::take(&mut state.mean);
     }
     state.load(network);
     let counted = |(flow, waits): (&Flow, &Vec<f64>)| -> Vec<f64> {
         let visits = flow.visits.iter().zip(waits);
-        visits
-            .map(|(visit, wait)| wait * state.counted(network, flow, visit))
-            .collect()
+        let counted = visits.map(|(visit, wait)| wait * state.counted(network, flow, visit));
+        counted.collect()
     };
     let flows = network.flows.iter();
+    let latency = |flow: usize| state.latency(network, flow);
     Solution {
-        latency_ps: (0..network.flows.len())
-            .map(|flow| state.latency(network, flow))
-            .collect(),
+        latency_ps: (0..network.flows.len()).map(latency).collect(),
         waits_ps: flows.zip(&state.waits).map(counted).collect(),
         rates: state.rates,
         stations: state.stations.iter().map(StationState::report).collect(),
@@ -247,6 +244,8 @@ struct SolverState {
 
 impl SolverState {
     fn new(network: &Network) -> SolverState {
+        let flows = network.flows.iter();
+        let waits = flows.map(|flow| vec![0.0; flow.visits.len()]);
         let mut state = SolverState {
             rates: vec![0.0; network.hosts.len()],
             held: vec![0.0; network.hosts.len()],
@@ -254,11 +253,7 @@ impl SolverState {
             queues: Vec::new(),
             queues_of: Vec::new(),
             queue_of: Vec::new(),
-            waits: network
-                .flows
-                .iter()
-                .map(|flow| vec![0.0; flow.visits.len()])
-                .collect(),
+            waits: waits.collect(),
             outside: vec![1.0; network.stations.len()],
             own: vec![[0.0; MessageClass::COUNT]; network.stations.len()],
             touched: Vec::new(),
@@ -270,10 +265,8 @@ impl SolverState {
         for (number, host) in network.hosts.iter().enumerate() {
             let flows = network.flows.iter();
             let of_host = flows.filter(|flow| flow.host as usize == number);
-            let alone: f64 = of_host
-                .map(|flow| flow.share * flow.stages.total() as f64)
-                .sum();
-            state.rates[number] = rate(host.outstanding, host.interval_ps, alone);
+            let alone = of_host.map(|flow| flow.share * flow.stages.total() as f64);
+            state.rates[number] = rate(host.outstanding, host.interval_ps, alone.sum());
         }
         state
     }
@@ -286,29 +279,24 @@ impl SolverState {
         }
         let mut first = 0;
         for station in 0..network.stations.len() {
-            let of_station = numbers
-                .range((station as u32, None, 0)..)
-                .take_while(|(key, _)| key.0 as usize == station);
-            self.queues
-                .extend(of_station.map(|(_, visit)| StationQueue {
-                    class: visit.class,
-                    from: visit.from,
-                    rate: 0.0,
-                    waiting: 0.0,
-                    waited: 0.0,
-                    younger: 0.0,
-                    used: 0.0,
-                }));
+            let from = numbers.range((station as u32, None, 0)..);
+            let of_station = from.take_while(|(key, _)| key.0 as usize == station);
+            let queues = of_station.map(|(_, visit)| StationQueue {
+                class: visit.class,
+                from: visit.from,
+                rate: 0.0,
+                waiting: 0.0,
+                waited: 0.0,
+                younger: 0.0,
+                used: 0.0,
+            });
+            self.queues.extend(queues);
             self.queues_of.push(first..self.queues.len());
             first = self.queues.len();
         }
         let numbers: BTreeMap<_, u32> = numbers.into_keys().zip(0..).collect();
-        let of_flow = |flow: &Flow| {
-            flow.visits
-                .iter()
-                .map(|visit| numbers[&key(visit)])
-                .collect()
-        };
+        let number = |visit: &Visit| numbers[&key(visit)];
+        let of_flow = |flow: &Flow| flow.visits.iter().map(number).collect();
         self.queue_of = network.flows.iter().map(of_flow).collect();
     }
 
@@ -317,11 +305,8 @@ impl SolverState {
         for queue in &mut self.queues {
             (queue.rate, queue.waiting, queue.waited, queue.used) = (0.0, 0.0, 0.0, 0.0);
         }
-        let of_flows = network
-            .flows
-            .iter()
-            .zip(self.waits.iter().zip(&self.queue_of));
-        for (flow, (waits, queues)) in of_flows {
+        let of_flows = self.waits.iter().zip(&self.queue_of);
+        for (flow, (waits, queues)) in network.flows.iter().zip(of_flows) {
             let flow_rate = self.rates[flow.host as usize] * flow.share;
             let mut waited = 0.0;
             for ((visit, wait), queue) in flow.visits.iter().zip(waits).zip(queues) {
@@ -432,11 +417,9 @@ impl SolverState {
         let mut first = 0;
         while first < network.flows.len() {
             let host = network.flows[first].host as usize;
-            let flows = network.flows[first..]
-                .iter()
-                .take_while(|flow| flow.host as usize == host)
-                .count();
-            let flows = first..first + flows;
+            let is_of_host = |flow: &&Flow| flow.host as usize == host;
+            let rest = network.flows[first..].iter();
+            let flows = first..first + rest.take_while(is_of_host).count();
             first = flows.end;
             self.note_own(network, flows.clone(), host);
             let (mut held, mut moved): (f64, f64) = (0.0, 0.0);
@@ -471,13 +454,11 @@ impl SolverState {
             (*rates, *waits) = (self.rates.clone(), self.waits.clone());
             return;
         }
-        let join = |mean: &mut f64, new: &f64| *mean += (new - *mean) / rounds;
-        rates
-            .iter_mut()
-            .zip(&self.rates)
-            .for_each(|(mean, new)| join(mean, new));
-        let all = waits.iter_mut().flatten().zip(self.waits.iter().flatten());
-        all.for_each(|(mean, new)| join(mean, new));
+        let rates = rates.iter_mut().zip(&self.rates);
+        let waits = waits.iter_mut().flatten().zip(self.waits.iter().flatten());
+        for (mean, new) in rates.chain(waits) {
+            *mean += (new - *mean) / rounds;
+        }
     }
 
     /// The part of the wait at a visit that counts for the latency. A write that completes when the
@@ -552,17 +533,15 @@ fn fit(crossing: f64, all: f64, waiting: f64, rate: f64) -> (f64, f64) {
 /// first: messages of all queues have the same mean age at departure.
 fn by_age(queues: &mut [StationQueue]) {
     for class in MessageClass::ALL {
-        let of_class = |queue: &&StationQueue| queue.class == class;
-        let sums = queues
-            .iter()
-            .filter(of_class)
-            .fold((0.0, 0.0), |(rate, age), queue| {
-                (rate + queue.rate, age + queue.waiting + queue.waited)
-            });
-        if sums.0 <= 0.0 {
+        let (mut rate, mut age) = (0.0, 0.0);
+        for queue in queues.iter().filter(|queue| queue.class == class) {
+            rate += queue.rate;
+            age = age + queue.waiting + queue.waited;
+        }
+        if rate <= 0.0 {
             continue;
         }
-        let goes = sums.1 / sums.0;
+        let goes = age / rate;
         for queue in queues.iter_mut().filter(|queue| queue.class == class) {
             let came = queue.waited / queue.rate.max(f64::MIN_POSITIVE);
             queue.younger = goes - came - queue.mean_wait();
@@ -577,10 +556,8 @@ fn share_bus(queues: &mut [StationQueue], at: &StationState, sorted: &mut Vec<f6
         [MessageClass::Ndr, MessageClass::Drs],
     ];
     let rates = directions.map(|classes| {
-        classes
-            .map(|class| at.rates[class as usize])
-            .iter()
-            .sum::<f64>()
+        let rates = classes.map(|class| at.rates[class as usize]);
+        rates.iter().sum::<f64>()
     });
     let all = rates[0] + rates[1];
     if at.carried <= 0.0 {
@@ -589,14 +566,9 @@ fn share_bus(queues: &mut [StationQueue], at: &StationState, sorted: &mut Vec<f6
     let capacity = all / at.carried;
     for (direction, classes) in directions.iter().enumerate() {
         // The capacity of this direction if the other one keeps its rate, or half.
+        let rate = rates[direction];
         let may = (capacity - rates[1 - direction]).max(capacity / 2.0);
-        share(
-            queues,
-            classes,
-            rates[direction],
-            rates[direction] / may,
-            sorted,
-        );
+        share(queues, classes, rate, rate / may, sorted);
     }
 }
 
@@ -615,21 +587,14 @@ fn share(
     }
     let shares = |queue: &StationQueue| classes.contains(&queue.class);
     let capacity = rate / used;
-    let most = queues
-        .iter()
-        .filter(|queue| shares(queue))
-        .map(|queue| queue.rate)
-        .fold(0.0, f64::max);
+    let sharing = queues.iter().filter(|queue| shares(queue));
+    let rates = sharing.map(|queue| queue.rate);
+    let most = rates.clone().fold(0.0, f64::max);
     // The largest queue could take all that is left without exceeding another queue's share.
     let simple = most <= capacity - rate;
     if !simple {
         sorted.clear();
-        sorted.extend(
-            queues
-                .iter()
-                .filter(|queue| shares(queue))
-                .map(|queue| queue.rate),
-        );
+        sorted.extend(rates);
         sorted.sort_unstable_by(f64::total_cmp);
     }
     for queue in queues.iter_mut().filter(|queue| shares(queue)) {

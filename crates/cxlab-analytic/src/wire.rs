@@ -93,8 +93,7 @@ impl Wire {
             packet: MessageClass::ALL.map(size),
             credits,
             // The message and the flit that carries its credit back may both be sent again.
-            credit_round: MessageClass::ALL
-                .map(|class| (round + alone[class as usize] + 2.0 * retry).max(1.0)),
+            credit_round: alone.map(|alone| (round + alone + 2.0 * retry).max(1.0)),
             half: params.duplex == Duplex::Half,
             turnaround: match params.duplex {
                 Duplex::Full => 0.0,
@@ -163,8 +162,9 @@ impl Wire {
         let [req, rwd, ndr, drs] = *rates;
         let both = (req + rwd).min(ndr + drs) > 0.0;
         let turn = if both { self.turnaround } else { 0.0 };
-        (0..MessageClass::COUNT)
-            .map(|class| rates[class] * (self.alone[class] + self.retry + turn))
+        let times = rates.iter().zip(self.alone);
+        times
+            .map(|(rate, alone)| rate * (alone + self.retry + turn))
             .sum()
     }
 
@@ -181,10 +181,8 @@ impl Wire {
             return 0.0;
         }
         // Mean time of a message that has the wire to itself.
-        let alone: f64 = (0..MessageClass::COUNT)
-            .map(|class| rates[class] * self.alone[class])
-            .sum::<f64>()
-            / all;
+        let times = rates.iter().zip(self.alone);
+        let alone = times.map(|(rate, alone)| rate * alone).sum::<f64>() / all;
         let flits_alone = (alone / time).max(1.0);
         let busy = alone.max(time);
         let cycles = 1.0 / (busy + libm::exp(-all * busy) / all);
@@ -205,9 +203,10 @@ impl Wire {
     pub(crate) fn residual(&self, others: &ClassRates, flits: f64) -> f64 {
         let front = match self.flit {
             Some((_, time)) => self.load(others).sent * time / 2.0,
-            None => (0..MessageClass::COUNT)
-                .map(|class| others[class] * self.alone[class] * self.alone[class] / 2.0)
-                .sum(),
+            None => {
+                let times = others.iter().zip(self.alone);
+                times.map(|(rate, alone)| rate * alone * alone / 2.0).sum()
+            }
         };
         front + self.retry + flits * self.retry_rest
     }

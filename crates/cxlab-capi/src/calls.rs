@@ -25,13 +25,10 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a 
     // SAFETY: as the caller says.
     let bytes = unsafe { CStr::from_ptr(pointer) };
     bytes.to_str().map_err(|error| {
-        Failure::new(
-            CXLAB_ERROR_TEXT,
-            format!(
-                "{name}: found bytes that are no UTF-8 after {} bytes; allowed: UTF-8",
-                error.valid_up_to()
-            ),
-        )
+        let good = error.valid_up_to();
+        let message =
+            format!("{name}: found bytes that are no UTF-8 after {good} bytes; allowed: UTF-8");
+        Failure::new(CXLAB_ERROR_TEXT, message)
     })
 }
 
@@ -53,13 +50,9 @@ pub(crate) unsafe fn copy_text(
         *length = text.len();
     }
     if capacity <= text.len() {
-        return Err(Failure::new(
-            CXLAB_ERROR_SPACE,
-            format!(
-                "capacity: found {capacity}; allowed: {} and more",
-                text.len() + 1
-            ),
-        ));
+        let least = text.len() + 1;
+        let message = format!("capacity: found {capacity}; allowed: {least} and more");
+        return Err(Failure::new(CXLAB_ERROR_SPACE, message));
     }
     // SAFETY: the buffer has room for the text and a zero.
     unsafe {

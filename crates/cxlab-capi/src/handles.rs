@@ -14,7 +14,8 @@ use ::cxlab_system::session::Session;
 use serde_json::Value;
 
 use crate::abi::*;
-use crate::status::{Failure, internal};
+use crate::calls::out;
+use crate::status::{Failure, guarded, internal};
 
 /// A system, and what the interface keeps for it.
 pub(crate) struct System {
@@ -171,7 +172,31 @@ pub(crate) fn with<T>(
     }
 }
 
-/// Ends a system.
+/// Calls a function with the system of a handle, at the boundary.
+pub(crate) fn guarded_with(
+    handle: cxlab_system,
+    call: impl FnOnce(&mut System) -> Result<(), Failure>,
+) -> i32 {
+    guarded(|| with(handle, call))
+}
+
+/// Writes a value of the system of a handle to the place of a result, whose name is in messages.
+///
+/// # Safety
+/// As for [`out`].
+pub(crate) unsafe fn write<T>(
+    handle: cxlab_system,
+    (place, name): (*mut T, &str),
+    value: impl FnOnce(&mut System) -> Result<T, Failure>,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: as the caller says.
+        let place = unsafe { out(place, name) }?;
+        *place = with(handle, value)?;
+        Ok(())
+    })
+}
+
 pub(crate) fn remove(handle: cxlab_system) -> Result<(), Failure> {
     let mut taken = Taken::of(handle)?;
     let system = taken.system().take();

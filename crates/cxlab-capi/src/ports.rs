@@ -10,7 +10,7 @@ use cxlab_scenario::file::read_text;
 
 use crate::abi::*;
 use crate::calls::{copy_text, out, text};
-use crate::handles::{self, System};
+use crate::handles::{self, System, guarded_with};
 use crate::status::{Failure, guarded};
 
 /// Makes a system of a scenario, at time 0, or where hosts enumerate at the end of that. Writes its handle.
@@ -76,10 +76,7 @@ unsafe fn create(options: &cxlab_options) -> Result<Session, Failure> {
         let change = unsafe { text(*options.set.add(at), "options.set") }?;
         set.push(change.to_owned());
     }
-    let files = Files {
-        scenario_dir: folder,
-        trace_override: None,
-    };
+    let files = Files::of(folder);
     let loaded = load::read(name, &content, &set)
         .and_then(|document| load::resolve(document, files, &Externals::new()))
         .map_err(|mistakes| wrong(mistakes.render(false)))?;
@@ -98,14 +95,9 @@ pub extern "C" fn cxlab_destroy(system: cxlab_system) -> i32 {
 /// Writes the number of ports. Ports have numbers from 0 on, in the order of the scenario.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_port_count(system: cxlab_system, count: *mut u32) -> i32 {
-    guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
-        let count = unsafe { out(count, "count") }?;
-        handles::with(system, |system| {
-            *count = system.session.ports() as u32;
-            Ok(())
-        })
-    })
+    let ports = |system: &mut System| Ok(system.session.ports() as u32);
+    // SAFETY: the header asks for such an address, or NULL.
+    unsafe { handles::write(system, (count, "count"), ports) }
 }
 
 /// Writes the number of the port with this name.
@@ -149,12 +141,10 @@ pub unsafe extern "C" fn cxlab_port_name(
     capacity: usize,
     length: *mut usize,
 ) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            let info = system.session.port_info(port as usize)?;
-            // SAFETY: the header asks for a buffer of that capacity.
-            unsafe { copy_text(info.name, buffer, capacity, length) }
-        })
+    guarded_with(system, |system| {
+        let info = system.session.port_info(port as usize)?;
+        // SAFETY: the header asks for a buffer of that capacity.
+        unsafe { copy_text(info.name, buffer, capacity, length) }
     })
 }
 
@@ -165,34 +155,26 @@ pub unsafe extern "C" fn cxlab_get_port_info(
     port: u32,
     info: *mut cxlab_port_info,
 ) -> i32 {
-    guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
-        let info = unsafe { out(info, "info") }?;
-        handles::with(system, |system| {
-            let found = system.session.port_info(port as usize)?;
-            *info = cxlab_port_info {
-                memory_bytes: found.span.0,
-                line_bytes: 64,
-                most_bytes: MOST_LINES as u32 * 64,
-                depth: found.depth,
-                outstanding: found.outstanding,
-            };
-            Ok(())
+    let limits = |system: &mut System| {
+        let found = system.session.port_info(port as usize)?;
+        Ok(cxlab_port_info {
+            memory_bytes: found.span.0,
+            line_bytes: 64,
+            most_bytes: MOST_LINES as u32 * 64,
+            depth: found.depth,
+            outstanding: found.outstanding,
         })
-    })
+    };
+    // SAFETY: the header asks for such an address, or NULL.
+    unsafe { handles::write(system, (info, "info"), limits) }
 }
 
 /// Writes the number of requests that the port takes now before it is full.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_can_accept(system: cxlab_system, port: u32, room: *mut u32) -> i32 {
-    guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
-        let room = unsafe { out(room, "room") }?;
-        handles::with(system, |system| {
-            *room = system.session.room(port as usize)? as u32;
-            Ok(())
-        })
-    })
+    let free = |system: &mut System| Ok(system.session.room(port as usize)? as u32);
+    // SAFETY: the header asks for such an address, or NULL.
+    unsafe { handles::write(system, (room, "room"), free) }
 }
 
 /// Hands over a request: `size` bytes from `address` on, both multiples of 64, at most 4096 bytes. The host of
@@ -242,54 +224,42 @@ pub extern "C" fn cxlab_submit(
 /// request has passed gets the order digest of `cxlab run` with a trace of the same requests.
 #[unsafe(no_mangle)]
 pub extern "C" fn cxlab_close_port(system: cxlab_system, port: u32) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            system.session.close(port as usize)?;
-            system.report = None;
-            Ok(())
-        })
+    guarded_with(system, |system| {
+        system.session.close(port as usize)?;
+        system.report = None;
+        Ok(())
     })
 }
 
 /// Writes the time of the system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_now(system: cxlab_system, time: *mut u64) -> i32 {
-    guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
-        let time = unsafe { out(time, "time") }?;
-        handles::with(system, |system| {
-            *time = system.session.now().0;
-            Ok(())
-        })
-    })
+    let now = |system: &mut System| Ok(system.session.now().0);
+    // SAFETY: the header asks for such an address, or NULL.
+    unsafe { handles::write(system, (time, "time"), now) }
 }
 
 /// Writes the time of the earliest pending event, or CXLAB_NO_EVENT. Nothing completes before that time;
 /// to handle the event, advance to a later time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_next_event(system: cxlab_system, time: *mut u64) -> i32 {
-    guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
-        let time = unsafe { out(time, "time") }?;
-        handles::with(system, |system| {
-            let next = system.session.next_event();
-            *time = next.map_or(CXLAB_NO_EVENT, |next| next.0);
-            Ok(())
-        })
-    })
+    let next = |system: &mut System| {
+        let next = system.session.next_event();
+        Ok(next.map_or(CXLAB_NO_EVENT, |next| next.0))
+    };
+    // SAFETY: the header asks for such an address, or NULL.
+    unsafe { handles::write(system, (time, "time"), next) }
 }
 
 /// Handles all events before `time`, which is then the time of the system. The callback, if there is one, is
 /// called with each request that has completed.
 #[unsafe(no_mangle)]
 pub extern "C" fn cxlab_advance(system: cxlab_system, time: u64) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            system.report = None;
-            let advanced = system.session.advance(SimTime(time));
-            hand_over(system);
-            Ok(advanced?)
-        })
+    guarded_with(system, |system| {
+        system.report = None;
+        let advanced = system.session.advance(SimTime(time));
+        hand_over(system);
+        Ok(advanced?)
     })
 }
 
@@ -297,13 +267,11 @@ pub extern "C" fn cxlab_advance(system: cxlab_system, time: u64) -> i32 {
 /// system is then after the last event.
 #[unsafe(no_mangle)]
 pub extern "C" fn cxlab_drain(system: cxlab_system) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            system.report = None;
-            let drained = system.session.drain();
-            hand_over(system);
-            Ok(drained?)
-        })
+    guarded_with(system, |system| {
+        system.report = None;
+        let drained = system.session.drain();
+        hand_over(system);
+        Ok(drained?)
     })
 }
 
@@ -315,11 +283,9 @@ pub unsafe extern "C" fn cxlab_set_callback(
     function: cxlab_callback,
     context: *mut c_void,
 ) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            system.callback = handles::Callback { function, context };
-            Ok(())
-        })
+    guarded_with(system, |system| {
+        system.callback = handles::Callback { function, context };
+        Ok(())
     })
 }
 
@@ -332,19 +298,35 @@ pub unsafe extern "C" fn cxlab_take_completed(
     room: usize,
     count: *mut usize,
 ) -> i32 {
+    let next = |session: &mut Session| session.take_completion().as_ref().map(told);
+    // SAFETY: the header asks for such addresses, or NULL.
+    unsafe { take(system, (completed, "completed"), room, count, next) }
+}
+
+/// Moves up to `room` values to an array of the program, whose name is in messages.
+///
+/// # Safety
+/// `values` has room for that many. `count` is the address of a number, or NULL.
+unsafe fn take<T>(
+    system: cxlab_system,
+    (values, name): (*mut T, &str),
+    room: usize,
+    count: *mut usize,
+    next: impl Fn(&mut Session) -> Option<T>,
+) -> i32 {
     guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
+        // SAFETY: as the caller says.
         let count = unsafe { out(count, "count") }?;
-        if completed.is_null() && room > 0 {
-            return Err(Failure::null("completed"));
+        if values.is_null() && room > 0 {
+            return Err(Failure::null(name));
         }
         handles::with(system, |system| {
             *count = 0;
             while *count < room
-                && let Some(done) = system.session.take_completion()
+                && let Some(value) = next(&mut system.session)
             {
-                // SAFETY: `completed` has room for `room` values, and `count` is below it.
-                unsafe { completed.add(*count).write(told(&done)) };
+                // SAFETY: `values` has room for `room` values, and `count` is below it.
+                unsafe { values.add(*count).write(value) };
                 *count += 1;
             }
             Ok(())
@@ -362,31 +344,18 @@ pub unsafe extern "C" fn cxlab_take_snoops(
     room: usize,
     count: *mut usize,
 ) -> i32 {
-    guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
-        let count = unsafe { out(count, "count") }?;
-        if snoops.is_null() && room > 0 {
-            return Err(Failure::null("snoops"));
-        }
-        handles::with(system, |system| {
-            *count = 0;
-            while *count < room
-                && let Some(snoop) = system.session.take_snoop()
-            {
-                let snoop = cxlab_snoop {
-                    id: snoop.id,
-                    address: snoop.address,
-                    time: snoop.time.0,
-                    port: snoop.port,
-                    invalidate: snoop.invalidate.into(),
-                };
-                // SAFETY: `snoops` has room for `room` values, and `count` is below it.
-                unsafe { snoops.add(*count).write(snoop) };
-                *count += 1;
-            }
-            Ok(())
+    let next = |session: &mut Session| {
+        let snoop = session.take_snoop()?;
+        Some(cxlab_snoop {
+            id: snoop.id,
+            address: snoop.address,
+            time: snoop.time.0,
+            port: snoop.port,
+            invalidate: snoop.invalidate.into(),
         })
-    })
+    };
+    // SAFETY: the header asks for such addresses, or NULL.
+    unsafe { take(system, (snoops, "snoops"), room, count, next) }
 }
 
 /// Answers a snoop: from `time` on, which is not before that of the system, the program's caches have the line no
@@ -401,13 +370,11 @@ pub extern "C" fn cxlab_answer_snoop(
     changed: u32,
     time: u64,
 ) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            let time = SimTime(time);
-            (system.session).answer(port as usize, id, changed != 0, time)?;
-            system.report = None;
-            Ok(())
-        })
+    guarded_with(system, |system| {
+        let time = SimTime(time);
+        (system.session).answer(port as usize, id, changed != 0, time)?;
+        system.report = None;
+        Ok(())
     })
 }
 

@@ -8,18 +8,16 @@ use serde_json::Value;
 
 use crate::abi::*;
 use crate::calls::{copy_text, out, text};
-use crate::handles::{self, System};
+use crate::handles::{self, System, guarded_with};
 use crate::status::{Failure, guarded};
 
 /// Measurement begins now: statistics start from zero. A new system measures from its beginning.
 #[unsafe(no_mangle)]
 pub extern "C" fn cxlab_begin_measurement(system: cxlab_system) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            system.report = None;
-            system.session.begin_measurement();
-            Ok(())
-        })
+    guarded_with(system, |system| {
+        system.report = None;
+        system.session.begin_measurement();
+        Ok(())
     })
 }
 
@@ -53,12 +51,10 @@ pub unsafe extern "C" fn cxlab_report(
     capacity: usize,
     length: *mut usize,
 ) -> i32 {
-    guarded(|| {
-        handles::with(system, |system| {
-            let text = format!("{:#}", report(system)?);
-            // SAFETY: the header asks for a buffer of that capacity.
-            unsafe { copy_text(&text, buffer, capacity, length) }
-        })
+    guarded_with(system, |system| {
+        let text = format!("{:#}", report(system)?);
+        // SAFETY: the header asks for a buffer of that capacity.
+        unsafe { copy_text(&text, buffer, capacity, length) }
     })
 }
 
@@ -105,19 +101,14 @@ fn find(report: &Value, path: &str) -> Result<f64, String> {
                 Ok(number) => list.get(number),
                 Err(_) => named(),
             };
-            at = found.ok_or_else(|| {
-                format!(
-                    "allowed in place of {index:?}: 0 to {} or a name",
-                    list.len() as i64 - 1
-                )
-            })?;
+            let last = list.len() as i64 - 1;
+            at = found
+                .ok_or_else(|| format!("allowed in place of {index:?}: 0 to {last} or a name"))?;
         }
     }
     match at {
         Value::Bool(value) => Ok(f64::from(u8::from(*value))),
-        other => other
-            .as_f64()
-            .ok_or_else(|| "allowed: paths of numbers".to_owned()),
+        other => (other.as_f64()).ok_or_else(|| "allowed: paths of numbers".to_owned()),
     }
 }
 
@@ -125,14 +116,9 @@ fn find(report: &Value, path: &str) -> Result<f64, String> {
 /// order; `cxlab run` has it in its report.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxlab_digest(system: cxlab_system, digest: *mut u64) -> i32 {
-    guarded(|| {
-        // SAFETY: the header asks for such an address, or NULL.
-        let digest = unsafe { out(digest, "digest") }?;
-        handles::with(system, |system| {
-            (*digest, _) = system.session.digest();
-            Ok(())
-        })
-    })
+    let order = |system: &mut System| Ok(system.session.digest().0);
+    // SAFETY: the header asks for such an address, or NULL.
+    unsafe { handles::write(system, (digest, "digest"), order) }
 }
 
 /// Reads bytes from the memory behind an address of a port, without time: those that cxlab_write has stored, and

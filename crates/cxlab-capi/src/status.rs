@@ -110,7 +110,6 @@ fn keep_messages() {
     });
 }
 
-/// The failure of a panic.
 pub(crate) fn internal(_payload: Box<dyn Any + Send>) -> Failure {
     let message = PANIC.take();
     Failure::new(

@@ -2,8 +2,9 @@
 
 #![allow(unsafe_code, reason = "the functions are those of C")]
 
+mod common;
+
 use std::ffi::CStr;
-use std::ptr::null;
 
 use cxlab_capi::*;
 
@@ -20,14 +21,8 @@ name = 'mem'
 
 fn create() -> (i32, cxlab_system) {
     let options = cxlab_options {
-        bytes: size_of::<cxlab_options>(),
-        path: null(),
         text: SCENARIO.as_ptr(),
-        folder: null(),
-        set: null(),
-        set_count: 0,
-        seed: null(),
-        can_save: 0,
+        ..common::options()
     };
     let mut system = 0;
     // SAFETY: the options are complete.

@@ -8,7 +8,6 @@ use std::process::Command;
 use common::{compile, library_folder, output, root};
 use tempfile::TempDir;
 
-/// Compiles the program with further flags.
 fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
     let library = library_folder(folder);
     let program = folder.join("misuse");

@@ -24,20 +24,11 @@ fn compare(requests: u64) {
 
     let library = library_folder(folder.path());
     let compiled = |compiler: &str, source: &str, options: &[&str]| {
-        let program = folder.path().join(source);
-        let mut command = Command::new(compiler);
-        command
-            .args(options)
-            .args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(root().join("include"))
-            .arg(root().join("examples/coupling").join(source))
-            .arg("-L")
-            .arg(&library)
-            .arg(format!("-Wl,-rpath,{}", library.display()))
-            .args(["-lcxlab", "-o"])
-            .arg(program.with_extension("out"));
-        output(&mut command);
-        Command::new(program.with_extension("out"))
+        let program = folder.path().join(source).with_extension("out");
+        let flags = [options, &["-O2", "-Wall", "-Wextra", "-Werror"]].concat();
+        let source = root().join("examples/coupling").join(source);
+        compile(compiler, &flags, &source, &library, &program);
+        Command::new(program)
     };
     let c = compiled("cc", "requests.c", &["-std=c99", "-pedantic"]);
     let cpp = compiled("c++", "requests.cpp", &["-std=c++17", "-fno-exceptions"]);
@@ -69,7 +60,6 @@ fn programs_in_four_languages_get_what_a_run_with_a_long_trace_gets() {
     compare(1_000_000);
 }
 
-/// The first block of code of a language in the guide.
 fn block<'a>(guide: &'a str, language: &str) -> &'a str {
     let (_, rest) = guide
         .split_once(&format!("\n```{language}\n"))
@@ -145,7 +135,6 @@ count = 2
 coherence = { class = "hdm-db", filter = { lines = 16 } }
 "#;
 
-/// The numbers that the program prints, in its order.
 fn numbers(printed: &str) -> Vec<u64> {
     let words = printed.split_whitespace();
     words.filter_map(|word| word.parse().ok()).collect()

@@ -3,9 +3,10 @@
 
 #![allow(unsafe_code, reason = "the functions are those of C")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::ptr::null;
 
 use cxlab_capi::*;
 use proptest::prelude::*;
@@ -42,39 +43,36 @@ capacity = "256 MiB"
 coherence = { class = "hdm-db", filter = { lines = 16 } }
 "#;
 
-/// A call with its arguments.
 #[derive(Clone, Debug)]
 enum Call {
     Create,
-    Destroy(usize),
+    Destroy,
     Submit {
-        system: usize,
         port: u32,
         address: u64,
         size: u64,
         kind: u32,
         after: i64,
     },
-    Close(usize, u32),
-    Advance(usize, i64),
-    Step(usize),
-    Take(usize, usize),
-    Snoops(usize, usize),
+    Close(u32),
+    Advance(i64),
+    Step,
+    Take(usize),
+    Snoops(usize),
     Answer {
-        system: usize,
         port: u32,
         number: u64,
         changed: u32,
         after: i64,
     },
-    Report(usize),
-    Measure(usize),
-    Write(usize, u32, u64, usize),
-    Read(usize, u32, u64, usize),
+    Report,
+    Measure,
+    Write(u32, u64, usize),
+    Read(u32, u64, usize),
 }
 
-fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let system = 0..3usize;
+/// Calls, each with the number of its system.
+fn calls() -> impl Strategy<Value = Vec<(usize, Call)>> {
     let port = prop_oneof![8 => 0..2u32, 1 => any::<u32>()];
     let address = prop_oneof![8 => (0..24u64).prop_map(|line| line * 64), 4 => (0..1u64 << 23).prop_map(|line| line * 64), 1 => any::<u64>()];
     let size = prop_oneof![8 => Just(64u64), 2 => (1..65u64).prop_map(|lines| lines * 64), 1 => any::<u64>()];
@@ -82,47 +80,38 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     let span =
         prop_oneof![8 => 0..200_000i64, 1 => -1000..0i64, 1 => any::<i64>().prop_map(|x| x >> 20)];
     let bytes = prop_oneof![8 => 0..300usize, 1 => Just(usize::MAX)];
-    let submit = (
-        system.clone(),
-        port.clone(),
-        address.clone(),
-        size,
-        kind,
-        span.clone(),
-    );
-    let submit = submit.prop_map(|(system, port, address, size, kind, after)| Call::Submit {
-        system,
+    let submit = (port.clone(), address.clone(), size, kind, span.clone());
+    let submit = submit.prop_map(|(port, address, size, kind, after)| Call::Submit {
         port,
         address,
         size,
         kind,
         after,
     });
-    let answer = (system.clone(), port.clone(), 0..8u64, 0..2u32, span.clone());
-    let answer = answer.prop_map(|(system, port, number, changed, after)| Call::Answer {
-        system,
+    let answer = (port.clone(), 0..8u64, 0..2u32, span.clone());
+    let answer = answer.prop_map(|(port, number, changed, after)| Call::Answer {
         port,
         number,
         changed,
         after,
     });
-    let memory = (system.clone(), port.clone(), address, bytes);
+    let memory = (port.clone(), address, bytes);
     let call = prop_oneof![
         2 => Just(Call::Create),
-        1 => system.clone().prop_map(Call::Destroy),
+        1 => Just(Call::Destroy),
         20 => submit,
-        1 => (system.clone(), port).prop_map(|(system, port)| Call::Close(system, port)),
-        8 => (system.clone(), span).prop_map(|(system, span)| Call::Advance(system, span)),
-        8 => system.clone().prop_map(Call::Step),
-        4 => (system.clone(), 0..5usize).prop_map(|(system, room)| Call::Take(system, room)),
-        4 => (system.clone(), 0..5usize).prop_map(|(system, room)| Call::Snoops(system, room)),
+        1 => port.prop_map(Call::Close),
+        8 => span.prop_map(Call::Advance),
+        8 => Just(Call::Step),
+        4 => (0..5usize).prop_map(Call::Take),
+        4 => (0..5usize).prop_map(Call::Snoops),
         4 => answer,
-        1 => system.clone().prop_map(Call::Report),
-        1 => system.prop_map(Call::Measure),
-        2 => memory.clone().prop_map(|(system, port, at, size)| Call::Write(system, port, at, size)),
-        2 => memory.prop_map(|(system, port, at, size)| Call::Read(system, port, at, size)),
+        1 => Just(Call::Report),
+        1 => Just(Call::Measure),
+        2 => memory.clone().prop_map(|(port, at, size)| Call::Write(port, at, size)),
+        2 => memory.prop_map(|(port, at, size)| Call::Read(port, at, size)),
     ];
-    proptest::collection::vec(call, 1..120)
+    proptest::collection::vec((0..3usize, call), 1..120)
 }
 
 /// A system, and the requests that it was given and that have not completed.
@@ -138,14 +127,8 @@ struct Known {
 fn create() -> Known {
     let text = CString::new(SCENARIO).expect("no zeros");
     let options = cxlab_options {
-        bytes: size_of::<cxlab_options>(),
-        path: null(),
         text: text.as_ptr(),
-        folder: null(),
-        set: null(),
-        set_count: 0,
-        seed: null(),
-        can_save: 0,
+        ..common::options()
     };
     let mut handle = 0;
     assert_eq!(unsafe { cxlab_create(&options, &mut handle) }, CXLAB_OK);
@@ -248,14 +231,13 @@ fn make(known: &mut Known, call: &Call, id: u64) {
     let handle = known.handle;
     let mut room = vec![0u8; 300];
     match *call {
-        Call::Create | Call::Destroy(_) => unreachable!("done by the caller"),
+        Call::Create | Call::Destroy => unreachable!("done by the caller"),
         Call::Submit {
             port,
             address,
             size,
             kind,
             after,
-            ..
         } => {
             let time = later(known.now(), after);
             match cxlab_submit(handle, port, id, address, size, kind, time) {
@@ -266,15 +248,15 @@ fn make(known: &mut Known, call: &Call, id: u64) {
                 ),
             }
         }
-        Call::Close(_, port) => {
+        Call::Close(port) => {
             let code = cxlab_close_port(handle, port);
             assert!([CXLAB_OK, CXLAB_ERROR_PORT].contains(&code), "{code}");
         }
-        Call::Advance(_, span) => {
+        Call::Advance(span) => {
             let code = cxlab_advance(handle, later(known.now(), span));
             assert!([CXLAB_OK, CXLAB_ERROR_TIME].contains(&code), "{code}");
         }
-        Call::Step(_) => {
+        Call::Step => {
             let mut next = 0;
             assert_eq!(unsafe { cxlab_next_event(handle, &mut next) }, CXLAB_OK);
             if next != CXLAB_NO_EVENT {
@@ -282,10 +264,10 @@ fn make(known: &mut Known, call: &Call, id: u64) {
                 assert_eq!(cxlab_advance(handle, next + 1), CXLAB_OK);
             }
         }
-        Call::Take(_, room) => {
+        Call::Take(room) => {
             known.take(room);
         }
-        Call::Snoops(_, room) => {
+        Call::Snoops(room) => {
             known.take_snoops(room);
         }
         Call::Answer {
@@ -293,46 +275,25 @@ fn make(known: &mut Known, call: &Call, id: u64) {
             number,
             changed,
             after,
-            ..
         } => {
             let first = known.snoops.first().copied();
             let (port, id) = first.filter(|_| number > 1).unwrap_or((port, number));
             known.answer(port, id, changed, later(known.now(), after));
         }
-        Call::Report(_) => {
+        Call::Report => {
             let mut value = 0.0;
             let code =
                 unsafe { cxlab_statistic(handle, c"requests.completed".as_ptr(), &mut value) };
             assert_eq!(code, CXLAB_OK);
         }
-        Call::Measure(_) => assert_eq!(cxlab_begin_measurement(handle), CXLAB_OK),
-        Call::Write(_, port, at, size) => {
+        Call::Measure => assert_eq!(cxlab_begin_measurement(handle), CXLAB_OK),
+        Call::Write(port, at, size) => {
             let code = unsafe { cxlab_write(handle, port, at, room.as_ptr().cast(), size) };
             assert!((CXLAB_ERROR_SIZE..=CXLAB_OK).contains(&code), "{code}");
         }
-        Call::Read(_, port, at, size) => {
+        Call::Read(port, at, size) => {
             let code = unsafe { cxlab_read(handle, port, at, room.as_mut_ptr().cast(), size) };
             assert!((CXLAB_ERROR_SIZE..=CXLAB_OK).contains(&code), "{code}");
-        }
-    }
-}
-
-impl Call {
-    /// The system that is used.
-    fn system(&self) -> usize {
-        match *self {
-            Call::Create => 0,
-            Call::Submit { system, .. } | Call::Answer { system, .. } => system,
-            Call::Destroy(system)
-            | Call::Close(system, _)
-            | Call::Advance(system, _)
-            | Call::Step(system)
-            | Call::Take(system, _)
-            | Call::Snoops(system, _)
-            | Call::Report(system)
-            | Call::Measure(system)
-            | Call::Write(system, ..)
-            | Call::Read(system, ..) => system,
         }
     }
 }
@@ -343,13 +304,13 @@ proptest! {
     #[test]
     fn no_sequence_of_calls_loses_or_doubles_a_request(calls in calls()) {
         let mut systems = vec![create()];
-        for (id, call) in calls.iter().enumerate() {
-            let at = call.system() % systems.len().max(1);
+        for (id, (system, call)) in calls.iter().enumerate() {
+            let at = system % systems.len().max(1);
             match call {
                 Call::Create if systems.len() < 3 => systems.push(create()),
                 Call::Create => {}
                 _ if systems.is_empty() => {}
-                Call::Destroy(_) => systems.swap_remove(at).finish(),
+                Call::Destroy => systems.swap_remove(at).finish(),
                 call => make(&mut systems[at], call, id as u64),
             }
         }

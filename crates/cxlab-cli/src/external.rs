@@ -34,8 +34,7 @@ pub fn run_external(
         .map_err(|error| RunError::Law(format!("a workload from outside: {error}")))?;
     let workload: Arc<dyn Workload> = Arc::new(workload);
     let externals: Externals = BTreeMap::from([(NAME.to_owned(), workload)]);
-    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals);
-    let plan = plan.map_err(RunError::Problems)?;
+    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals)?;
     let options = RunOptions {
         seed: plan.scenario.seed,
         threads: Threads::Exactly(1),

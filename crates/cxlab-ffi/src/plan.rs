@@ -51,10 +51,7 @@ impl Plan {
         for (name, offer) in kernels {
             externals.insert(name, Arc::new(OfferedKernel::new(offer, failed.clone())));
         }
-        let files = Files {
-            scenario_dir: folder,
-            trace_override: None,
-        };
+        let files = Files::of(folder);
         let loaded = py.detach(|| {
             let document = load::read(name, text, &set)?;
             load::resolve(document, files, &externals)

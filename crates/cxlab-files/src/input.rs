@@ -58,7 +58,6 @@ pub fn forget() {
     provided.clear();
 }
 
-/// Provided bytes for a path.
 fn provided(path: &Path) -> Option<Arc<[u8]>> {
     let provided = PROVIDED.lock().unwrap_or_else(PoisonError::into_inner);
     let same_name = || {
@@ -69,7 +68,6 @@ fn provided(path: &Path) -> Option<Arc<[u8]>> {
     provided.get(path).or_else(same_name).cloned()
 }
 
-/// The path that is really opened.
 fn allowed(path: &Path) -> io::Result<PathBuf> {
     let Some(folder) = FOLDER.get() else {
         return Ok(path.to_owned());

@@ -17,7 +17,7 @@ use crate::params::{Exposure, FleetParams, MIB, Packs};
 use crate::placement::Placement;
 use crate::placement::hosts::Hosts;
 use crate::policy::{HostView, PoolPolicy, Vm, split};
-use crate::pool::{Granted, Pools};
+use crate::pool::{self, Granted, Pools};
 use crate::sensitivity;
 use crate::stats::{CORE_BINS, Outcome, Point};
 
@@ -118,7 +118,13 @@ pub struct Which {
     pub pods: usize,
 }
 
-/// A running VM.
+impl Which {
+    /// Name of the cluster in the names of its random streams.
+    fn stream(&self) -> String {
+        format!("fleet/cluster{}", self.index)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Live {
     host: u32,
@@ -174,7 +180,7 @@ pub struct Cluster<'a> {
 pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
     let mut cluster = Cluster::new(setup, which);
     let span_s = setup.params.span_s();
-    let step_s = u64::from(setup.params.sample_minutes) * 60;
+    let step_s = setup.params.step_s();
     let vms = match setup.drawn {
         Some(drawn) => drawn.vms(setup, which),
         None => drawn(setup, which).into(),
@@ -215,7 +221,7 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
 /// Draws the VMs of a cluster, from random streams that no policy changes.
 fn drawn(setup: &Setup<'_>, which: Which) -> Vec<Vm> {
     let params = setup.params;
-    let name = format!("fleet/cluster{}", which.index);
+    let name = which.stream();
     let hosts = (which.pods * setup.fabric.hosts()) as u64;
     let demand = ClusterDemand {
         index: which.index,
@@ -233,10 +239,7 @@ fn drawn(setup: &Setup<'_>, which: Which) -> Vec<Vm> {
     let vms = asks.iter().map(|ask| {
         let (class, loss) = sensitivity::draw(classes, total, &mut rng);
         let untouched = quantile(&params.untouched, rng.unit());
-        let error = [
-            crate::demand::normal(&mut rng),
-            crate::demand::normal(&mut rng),
-        ];
+        let error = [(); 2].map(|()| crate::demand::normal(&mut rng));
         let (class, loss) = match ask.loss {
             Some(loss) => (sensitivity::class_of(classes, loss), loss),
             None => (class, loss),
@@ -282,9 +285,6 @@ impl<'a> Cluster<'a> {
             let reached: Vec<f64> = row.iter().flatten().copied().collect();
             reached.iter().sum::<f64>() / reached.len().max(1) as f64 / local_ns
         };
-        let points = params
-            .span_s()
-            .div_ceil(u64::from(params.sample_minutes) * 60);
         Cluster {
             setup,
             pod_hosts,
@@ -306,12 +306,9 @@ impl<'a> Cluster<'a> {
             unused: Vec::new(),
             running: Vec::new(),
             ends: BinaryHeap::new(),
-            placing: StreamRng::new(
-                setup.seed,
-                &format!("fleet/cluster{}/placement", which.index),
-            ),
+            placing: StreamRng::new(setup.seed, &format!("{}/placement", which.stream())),
             outcome: Outcome {
-                series: Vec::with_capacity(points as usize),
+                series: Vec::with_capacity(params.points()),
                 ..Outcome::new(0, params.sensitivity.len())
             },
             traffic: vec![0.0; hosts],
@@ -343,7 +340,6 @@ impl<'a> Cluster<'a> {
         )
     }
 
-    /// Updates the index of hosts with what a host has free.
     fn changed(&mut self, host: usize, cores_free: u32) {
         let used = match self.packs {
             Packs::All => self.total_used[host],
@@ -374,14 +370,8 @@ impl<'a> Cluster<'a> {
         let part = pool_mib as f64 / f64::from(vm.memory_mib);
         let share = match self.setup.params.exposure {
             Exposure::Uniform => part,
-            Exposure::Znuma => {
-                let touched = 1.0 - vm.untouched;
-                if part > vm.untouched {
-                    (part - vm.untouched) / touched
-                } else {
-                    0.0
-                }
-            }
+            Exposure::Znuma if part > vm.untouched => (part - vm.untouched) / (1.0 - vm.untouched),
+            Exposure::Znuma => 0.0,
         };
         let class = &mut self.outcome.by_class[usize::from(vm.class)];
         class[0] += 1;
@@ -400,16 +390,7 @@ impl<'a> Cluster<'a> {
             place: self.running.len() as u32,
         };
         live.slow = self.slowdown(&live).1;
-        let number = match self.unused.pop() {
-            Some(number) => {
-                self.live[number as usize] = live;
-                number
-            }
-            None => {
-                self.live.push(live);
-                self.live.len() as u32 - 1
-            }
-        };
+        let number = pool::put(&mut self.live, &mut self.unused, live);
         self.running.push(number);
         self.ends.push(Reverse((vm.end_s, number)));
         true

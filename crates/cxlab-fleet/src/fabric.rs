@@ -59,8 +59,7 @@ impl LoadCurve {
 
     /// Index of the first point that is not below a load, or the number of points.
     fn next(&self, gb_per_s: f64) -> usize {
-        self.load_gb_per_s
-            .partition_point(|point| *point < gb_per_s)
+        (self.load_gb_per_s).partition_point(|point| *point < gb_per_s)
     }
 
     /// Wait in nanoseconds at a load in GB/s, linear between the points, and the
@@ -114,11 +113,8 @@ impl PodFabric {
         let hosts = unloaded_ns.len();
         // At far too large a load, the stretch says what the fabric can carry.
         let limit = |loaded: Loaded| EXCESS / loaded.stretch;
-        let least = model
-            .loaded(EXCESS)
-            .into_iter()
-            .map(limit)
-            .fold(f64::INFINITY, f64::min);
+        let loads = model.loaded(EXCESS).into_iter().map(limit);
+        let least = loads.fold(f64::INFINITY, f64::min);
         let mut errors = [0.0; LOADS];
         errors[LOADS - 1] = f64::INFINITY;
         let mut note = |at: usize, loaded: Loaded| {

@@ -270,27 +270,21 @@ impl FleetParams {
             ));
         }
         let rises = self.untouched.windows(2).all(|pair| pair[0] <= pair[1]);
-        if !rises
-            || self
-                .untouched
-                .iter()
-                .any(|part| !(0.0..=1.0).contains(part))
-        {
+        let is_part = |part| (0.0..=1.0).contains(part);
+        if !rises || !self.untouched.iter().all(is_part) {
             errors.push(ParamError::new(
                 "untouched",
                 "allowed: five numbers from 0 to 1, none less than the one before",
             ));
         }
-        if self.span_s() < u64::from(self.sample_minutes) * 60 {
+        if self.span_s() < self.step_s() {
+            let found = self.sample_minutes;
             errors.push(ParamError::new(
                 "sample_minutes",
-                format!(
-                    "found {}; allowed: at most all of `days`",
-                    self.sample_minutes
-                ),
+                format!("found {found}; allowed: at most all of `days`"),
             ));
         }
-        if self.span_s() / (u64::from(self.sample_minutes) * 60) > 100_000 {
+        if self.span_s() / self.step_s() > 100_000 {
             errors.push(ParamError::new(
                 "sample_minutes",
                 "allowed: at most 100000 points in `days`",
@@ -307,5 +301,14 @@ impl FleetParams {
     /// Length of the demand, in seconds.
     pub fn span_s(&self) -> u64 {
         (self.days * 86_400.0) as u64
+    }
+
+    /// Time between two sampling points, in seconds.
+    pub(crate) fn step_s(&self) -> u64 {
+        u64::from(self.sample_minutes) * 60
+    }
+
+    pub(crate) fn points(&self) -> usize {
+        self.span_s().div_ceil(self.step_s()) as usize
     }
 }

@@ -101,7 +101,7 @@ macro_rules! placement {
                 name: $entry,
                 summary: $summary,
                 schema: <$name as JsonSchema>::json_schema,
-                build: |params| built::<$name>(params),
+                build: built::<$name>,
             };
         }
     };

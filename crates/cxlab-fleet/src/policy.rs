@@ -1,8 +1,9 @@
 //! Policies that decide how much of a VM's memory is pool memory: their catalog.
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::choice;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::sensitivity::slowdown;
@@ -76,51 +77,42 @@ pub fn split(vm: &Vm, host: &HostView, wish: Wish, slice_mib: u32) -> Option<u32
     (slices <= most).then_some(slices)
 }
 
+const fn entry<P>(name: &'static str, summary: &'static str) -> Entry<Box<dyn PoolPolicy>>
+where
+    P: PoolPolicy + DeserializeOwned + JsonSchema + 'static,
+{
+    Entry {
+        name,
+        summary,
+        schema: P::json_schema,
+        build: |params| Ok(Box::new(read_params::<P>(params)?)),
+    }
+}
+
 /// All pool policies, in the order of `cxlab list`.
 pub const CATALOG: &[Entry<Box<dyn PoolPolicy>>] = &[
-    Entry {
-        name: "none",
-        summary: "all memory is local",
-        schema: <None_ as JsonSchema>::json_schema,
-        build: |params| built::<None_>(params),
-    },
-    Entry {
-        name: "static",
-        summary: "the same part of every VM's memory is pool memory (Pond, Fig. 3)",
-        schema: <Static as JsonSchema>::json_schema,
-        build: |params| built::<Static>(params),
-    },
-    Entry {
-        name: "on-demand",
-        summary: "pool memory only for what does not fit into local DRAM",
-        schema: <OnDemand as JsonSchema>::json_schema,
-        build: |params| built::<OnDemand>(params),
-    },
-    Entry {
-        name: "watermark",
-        summary: "local memory up to a part of the host's local DRAM, pool memory above it",
-        schema: <Watermark as JsonSchema>::json_schema,
-        build: |params| built::<Watermark>(params),
-    },
-    Entry {
-        name: "untouched",
-        summary: "what the VM is predicted never to touch is pool memory (Pond, section 4.4)",
-        schema: <Untouched as JsonSchema>::json_schema,
-        build: |params| built::<Untouched>(params),
-    },
-    Entry {
-        name: "predicted",
-        summary: "all memory of VMs predicted to be insensitive, else what is predicted untouched (Pond)",
-        schema: <Predicted as JsonSchema>::json_schema,
-        build: |params| built::<Predicted>(params),
-    },
+    entry::<None_>("none", "all memory is local"),
+    entry::<Static>(
+        "static",
+        "the same part of every VM's memory is pool memory (Pond, Fig. 3)",
+    ),
+    entry::<OnDemand>(
+        "on-demand",
+        "pool memory only for what does not fit into local DRAM",
+    ),
+    entry::<Watermark>(
+        "watermark",
+        "local memory up to a part of the host's local DRAM, pool memory above it",
+    ),
+    entry::<Untouched>(
+        "untouched",
+        "what the VM is predicted never to touch is pool memory (Pond, section 4.4)",
+    ),
+    entry::<Predicted>(
+        "predicted",
+        "all memory of VMs predicted to be insensitive, else what is predicted untouched (Pond)",
+    ),
 ];
-
-fn built<P: PoolPolicy + serde::de::DeserializeOwned + 'static>(
-    params: &serde_json::Value,
-) -> Result<Box<dyn PoolPolicy>, ParamError> {
-    Ok(Box::new(read_params::<P>(params)?))
-}
 
 choice!(
     /// A pool policy from the catalog.
@@ -435,79 +427,49 @@ mod tests {
         split(vm, host, policy.wish(vm, host), 1024)
     }
 
+    /// Where local memory is short, more comes from the pool only if the policy allows. Where the
+    /// pool is short, local memory takes its place. Memory below a slice is local.
     #[test]
     fn policies_split_as_they_say() {
-        let (eight, wide) = (vm(8192), host(102_400, 100));
-        let table = [
-            ("none", "{}", Some(0)),
-            ("static", "{}", Some(4)),
-            ("static", r#"{"fraction": 0.3}"#, Some(2)),
-            ("on-demand", "{}", Some(0)),
-            ("watermark", "{}", Some(0)),
-            ("watermark", r#"{"mark": 0.05}"#, Some(3)),
-            ("untouched", "{}", Some(1)),
-            ("untouched", r#"{"margin": 0.0}"#, Some(4)),
-            ("predicted", "{}", Some(1)),
-            ("predicted", r#"{"bound": 0.2}"#, Some(8)),
-        ];
-        for (kind, params, expected) in table {
-            assert_eq!(
-                slices(kind, params, &eight, &wide),
-                expected,
-                "{kind} {params}"
-            );
-        }
-    }
-
-    #[test]
-    fn where_local_memory_is_short_more_comes_from_the_pool_only_if_the_policy_allows() {
-        let narrow = host(2048, 100);
-        assert_eq!(slices("none", "{}", &vm(8192), &narrow), None);
-        assert_eq!(slices("static", "{}", &vm(8192), &narrow), None);
-        assert_eq!(slices("on-demand", "{}", &vm(8192), &narrow), Some(6));
-        assert_eq!(slices("predicted", "{}", &vm(8192), &narrow), None);
-        assert_eq!(
-            slices("predicted", r#"{"most": 0.9}"#, &vm(8192), &narrow),
-            Some(6)
-        );
-        assert_eq!(
-            slices("on-demand", r#"{"most": 0.5}"#, &vm(8192), &narrow),
-            None
-        );
-    }
-
-    #[test]
-    fn where_the_pool_is_short_local_memory_takes_its_place() {
-        assert_eq!(
-            slices("static", "{}", &vm(8192), &host(102_400, 1)),
-            Some(1)
-        );
-        assert_eq!(slices("static", "{}", &vm(8192), &host(4096, 3)), None);
+        let (eight, small) = (vm(8192), vm(1792));
         let capped = Vm {
             most_pool: 0.25,
             ..vm(8192)
         };
-        assert_eq!(
-            slices("static", "{}", &capped, &host(102_400, 100)),
-            Some(2)
-        );
-    }
-
-    #[test]
-    fn memory_below_a_slice_is_local() {
-        assert_eq!(
-            slices(
+        let (wide, narrow) = (host(102_400, 100), host(2048, 100));
+        let table = [
+            ("none", "{}", &eight, wide, Some(0)),
+            ("static", "{}", &eight, wide, Some(4)),
+            ("static", r#"{"fraction": 0.3}"#, &eight, wide, Some(2)),
+            ("on-demand", "{}", &eight, wide, Some(0)),
+            ("watermark", "{}", &eight, wide, Some(0)),
+            ("watermark", r#"{"mark": 0.05}"#, &eight, wide, Some(3)),
+            ("untouched", "{}", &eight, wide, Some(1)),
+            ("untouched", r#"{"margin": 0.0}"#, &eight, wide, Some(4)),
+            ("predicted", "{}", &eight, wide, Some(1)),
+            ("predicted", r#"{"bound": 0.2}"#, &eight, wide, Some(8)),
+            ("none", "{}", &eight, narrow, None),
+            ("static", "{}", &eight, narrow, None),
+            ("on-demand", "{}", &eight, narrow, Some(6)),
+            ("predicted", "{}", &eight, narrow, None),
+            ("predicted", r#"{"most": 0.9}"#, &eight, narrow, Some(6)),
+            ("on-demand", r#"{"most": 0.5}"#, &eight, narrow, None),
+            ("static", "{}", &eight, host(102_400, 1), Some(1)),
+            ("static", "{}", &eight, host(4096, 3), None),
+            ("static", "{}", &capped, wide, Some(2)),
+            (
                 "static",
                 r#"{"fraction": 1.0}"#,
-                &vm(1792),
-                &host(102_400, 9)
+                &small,
+                host(102_400, 9),
+                Some(1),
             ),
-            Some(1)
-        );
-        assert_eq!(
-            slices("static", "{}", &vm(1792), &host(102_400, 9)),
-            Some(0)
-        );
-        assert_eq!(slices("on-demand", "{}", &vm(1792), &host(0, 9)), None);
+            ("static", "{}", &small, host(102_400, 9), Some(0)),
+            ("on-demand", "{}", &small, host(0, 9), None),
+        ];
+        for (kind, params, vm, host, expected) in table {
+            let found = slices(kind, params, vm, &host);
+            assert_eq!(found, expected, "{kind} {params} {vm:?} {host:?}");
+        }
     }
 }

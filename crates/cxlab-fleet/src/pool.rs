@@ -70,17 +70,13 @@ impl Pools {
                 rows.len() - 1
             }));
         }
-        let groups: Vec<Group> = rows
-            .iter()
-            .map(|row| {
-                let reached = row
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, ns)| ns.map(|ns| (at as u32, ns)));
-                let (devices, ns) = reached.unzip();
-                Group { devices, ns }
-            })
-            .collect();
+        let group = |row: &&Vec<Option<f64>>| {
+            let places = row.iter().enumerate();
+            let reached = places.filter_map(|(at, ns)| ns.map(|ns| (at as u32, ns)));
+            let (devices, ns) = reached.unzip();
+            Group { devices, ns }
+        };
+        let groups: Vec<Group> = rows.iter().map(group).collect();
         let reaches = |group: &Group, device: usize| group.devices.contains(&(device as u32));
         let groups_of = (0..devices)
             .map(|device| {
@@ -96,12 +92,7 @@ impl Pools {
             groups_of,
             devices,
             free: vec![device_slices; pods * devices],
-            group_free: each
-                .iter()
-                .copied()
-                .cycle()
-                .take(pods * each.len())
-                .collect(),
+            group_free: each.repeat(pods),
             groups,
             grants: Vec::new(),
             unused: Vec::new(),
@@ -141,26 +132,23 @@ impl Pools {
         let places = group.devices.iter().enumerate();
         self.order
             .extend(places.map(|(at, device)| (at, free(*device))));
-        match self.spread {
-            Spread::Even => self
-                .order
-                .sort_unstable_by_key(|(at, free)| (std::cmp::Reverse(*free), *at)),
-            Spread::Near => self.order.sort_by(|a, b| {
-                let near = group.ns[a.0].total_cmp(&group.ns[b.0]);
-                near.then(b.1.cmp(&a.1)).then(a.0.cmp(&b.0))
-            }),
-        }
         let shares = match self.spread {
-            Spread::Even => level(&self.order, slices),
-            Spread::Near => fill(&self.order, slices),
+            Spread::Even => {
+                let most_first = |(at, free): &(usize, u32)| (std::cmp::Reverse(*free), *at);
+                self.order.sort_unstable_by_key(most_first);
+                level(&self.order, slices)
+            }
+            Spread::Near => {
+                self.order.sort_by(|a, b| {
+                    let near = group.ns[a.0].total_cmp(&group.ns[b.0]);
+                    near.then(b.1.cmp(&a.1)).then(a.0.cmp(&b.0))
+                });
+                fill(&self.order, slices)
+            }
         };
         let (mut first, mut sum) = (END, 0.0);
-        for ((at, _), share) in self
-            .order
-            .iter()
-            .zip(shares)
-            .filter(|(_, share)| *share > 0)
-        {
+        let granting = self.order.iter().zip(shares);
+        for ((at, _), share) in granting.filter(|(_, share)| *share > 0) {
             let device = group.devices[*at];
             sum += f64::from(share) * group.ns[*at];
             self.free[base + device as usize] -= share;
@@ -172,16 +160,7 @@ impl Pools {
                 slices: share,
                 next: first,
             };
-            first = match self.unused.pop() {
-                Some(place) => {
-                    self.grants[place as usize] = grant;
-                    place
-                }
-                None => {
-                    self.grants.push(grant);
-                    self.grants.len() as u32 - 1
-                }
-            };
+            first = put(&mut self.grants, &mut self.unused, grant);
         }
         (Granted { first }, sum / f64::from(slices))
     }
@@ -200,6 +179,16 @@ impl Pools {
             at = grant.next;
         }
     }
+}
+
+/// Stores a value at an unused place of a list, or at its end. Returns the place.
+pub(crate) fn put<T>(list: &mut Vec<T>, unused: &mut Vec<u32>, value: T) -> u32 {
+    if let Some(place) = unused.pop() {
+        list[place as usize] = value;
+        return place;
+    }
+    list.push(value);
+    list.len() as u32 - 1
 }
 
 /// Slices to take from each device, with the device with most free slices first, so that free

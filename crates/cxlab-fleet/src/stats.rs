@@ -53,11 +53,7 @@ impl Histogram {
 
     /// Mean of the values, 0 if there are none.
     pub fn mean(&self) -> f64 {
-        if self.total > 0 {
-            self.sum / self.total as f64
-        } else {
-            0.0
-        }
+        self.sum / self.total.max(1) as f64
     }
 
     /// The value below which this share of the values is, interpolated linearly within its bin. 0
@@ -83,11 +79,7 @@ impl Histogram {
     /// Share of the values that are at least `bin` times the width of a bin.
     pub fn part_from(&self, bin: usize) -> f64 {
         let above: u64 = self.counts[bin.min(self.counts.len())..].iter().sum();
-        if self.total > 0 {
-            above as f64 / self.total as f64
-        } else {
-            0.0
-        }
+        above as f64 / self.total.max(1) as f64
     }
 
     /// Number of values in each bin.

@@ -149,7 +149,6 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Runs all simulations with pools.
     fn pools(&self, result: &mut StudyResult) -> Result<(), Interrupted> {
         let (params, policy) = (self.study.params, self.study.policy);
         let as_if = Setup {
@@ -329,11 +328,11 @@ impl<'a> Run<'a> {
             self.watch.done.fetch_add(1, Ordering::Relaxed);
             outcome
         });
-        let all = params
-            .span_s()
-            .div_ceil(u64::from(params.sample_minutes) * 60);
-        let points = if setup(0).series { all } else { 0 };
-        let mut sum = Outcome::new(points as usize, params.sensitivity.len());
+        let points = match setup(0).series {
+            true => params.points(),
+            false => 0,
+        };
+        let mut sum = Outcome::new(points, params.sensitivity.len());
         let mut whole = Ok(());
         for outcome in done {
             match outcome {

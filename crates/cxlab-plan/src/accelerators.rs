@@ -12,21 +12,17 @@ use crate::endpoints::PlannedHost;
 use crate::problem::{Fields, Problem, Problems, did_you_mean};
 use crate::processors::{LONGEST_CYCLE, MOST_OUTSTANDING, check_array};
 
-/// Most processing elements of an accelerator.
 const MOST_ELEMENTS: u32 = 1024;
 /// Most cycles of a constant delay of an accelerator.
 const MOST_CYCLES: u32 = 1_000_000;
 
-/// Checks the accelerators of a scenario.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     for (at, group) in scenario.accelerators.iter().enumerate() {
         let path = format!("accelerators[{at}].device");
         let device = &group.device;
         check_accelerator(problems.below(&path), device);
-        problems.built(
-            &format!("{path}.atc"),
-            Atc::new(&device.atc, StreamRng::new(0, "atc")),
-        );
+        let atc = Atc::new(&device.atc, StreamRng::new(0, "atc"));
+        problems.built(&format!("{path}.atc"), atc);
         let latency = device.atc.cache.latency;
         problems.below(&path).delay("atc.cache.latency", latency);
         check_pcie(at, group, problems);
@@ -118,23 +114,15 @@ pub(crate) fn hosts(
 ) -> Result<Vec<usize>, Vec<Problem>> {
     let mut problems = Problems::default();
     let names = &graph.endpoints;
-    let memory: usize = scenario
-        .devices
-        .iter()
-        .map(|group| group.count as usize)
-        .sum();
-    for endpoint in names.requesters.len() + memory..names.len() {
-        let heads = graph
-            .direct
-            .iter()
-            .filter(|(_, device)| *device == endpoint);
-        if heads.count() > 1 {
+    let memories = scenario.devices.iter().map(|group| group.count as usize);
+    let first = names.requesters.len() + memories.sum::<usize>();
+    for endpoint in first..names.len() {
+        let is_head = |link: &&(usize, usize)| link.1 == endpoint;
+        if graph.direct.iter().filter(is_head).count() > 1 {
+            let name = names.name(endpoint);
             problems.refuse(
                 "fabric.topology.links",
-                format_args!(
-                    "accelerator `{}` linked to several hosts",
-                    names.name(endpoint)
-                ),
+                format_args!("accelerator `{name}` linked to several hosts"),
                 "one (only Type 3 devices have several heads)",
             );
         }

@@ -53,11 +53,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     if let Some(ways) = map.ways
         && !legal_targets().any(|legal| legal == ways)
     {
-        fields.refuse(
-            "ways",
-            ways,
-            "2^k and 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, ...)",
-        );
+        let allowed = "2^k and 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, ...)";
+        fields.refuse("ways", ways, allowed);
     }
 }
 
@@ -119,21 +116,17 @@ pub(crate) fn lay_out(
                 }));
             }
         }
-        let map = known
-            .entry((extents, bridges))
-            .or_insert_with(|| Arc::new(AddressMap::new(windows)));
+        let map = known.entry((extents, bridges));
+        let map = map.or_insert_with(|| Arc::new(AddressMap::new(windows)));
         host_maps.push(Arc::clone(map));
     }
-    let decoders = lists
-        .into_iter()
-        .map(|list| match manager::changes_capacity(scenario) {
-            true => DecoderTable::by_host(list),
-            false => table(list, regions.is_some()),
-        })
-        .collect();
+    let table = |list| match manager::changes_capacity(scenario) {
+        true => DecoderTable::by_host(list),
+        false => table(list, regions.is_some()),
+    };
     Ok(Maps {
         host_maps,
-        decoders,
+        decoders: lists.into_iter().map(table).collect(),
         extents: region_decoders,
     })
 }
@@ -149,7 +142,6 @@ fn table(lists: Vec<Vec<DeviceDecoder>>, isolates: bool) -> DecoderTable {
     }
 }
 
-/// The problem of a host that reaches no memory.
 fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
     let name = &named.names.requesters[host];
     let path = format!("hosts[{}]", named.host_group[host]);
@@ -225,8 +217,8 @@ fn windows(
         let ways = extent.shares.len();
         let size = Bytes(extent.share.0 * ways as u64);
         let granularity = scenario.address_map.granularity;
-        let mut set = InterleaveSet::new(base, size, granularity, ways as u32)
-            .map_err(|error| Problem::new("address_map", error.to_string()))?;
+        let set = InterleaveSet::new(base, size, granularity, ways as u32);
+        let mut set = set.map_err(|error| Problem::new("address_map", error.to_string()))?;
         if let Some(maps) = scenario.address_map.xor_maps() {
             let xored = set.with_xor_over(&maps, *bridges);
             set = xored

@@ -48,14 +48,12 @@ pub(crate) fn check(
     let Some(group) = devices.iter().find_map(class_of) else {
         return problems.into_result(vec![false; hosts.len()]);
     };
-    if hosts.len() > Peer::MAX_COUNT {
+    let most = Peer::MAX_COUNT;
+    if hosts.len() > most {
         problems.refuse(
             format!("devices[{group}].coherence.class"),
             format_args!("\"hdm-db\" in a system of {} hosts", hosts.len()),
-            format_args!(
-                "at most {}, as many as a snoop filter can tell apart",
-                Peer::MAX_COUNT
-            ),
+            format_args!("at most {most}, as many as a snoop filter can tell apart"),
         );
     }
     let mut told = vec![false; scenario.hosts.len()];
@@ -128,22 +126,16 @@ pub(crate) fn check_policies(
 ) -> Result<(), Vec<Problem>> {
     let mut problems = Problems::default();
     for (at, group) in scenario.hosts.iter().enumerate() {
-        let members = hosts
-            .iter()
-            .zip(caching)
-            .filter(|(host, _)| host.group == at);
+        let members = hosts.iter().zip(caching);
+        let members = members.filter(|(host, _)| host.group == at);
         let coherent = members.clone().find(|(_, caching)| **caching);
         if workloads[at].request_lines() > 1
             && let Some((host, _)) = coherent
         {
-            problems.refuse(
-                format!("hosts[{at}].workload.request"),
-                format_args!(
-                    "more than 64 B, but the cache of \"{}\" is coherent",
-                    host.name
-                ),
-                "32 B, 64 B",
-            );
+            let path = format!("hosts[{at}].workload.request");
+            let name = &host.name;
+            let found = format_args!("more than 64 B, but the cache of \"{name}\" is coherent");
+            problems.refuse(path, found, "32 B, 64 B");
         }
         let Some(issue) = group.requester() else {
             continue;
@@ -167,12 +159,10 @@ pub(crate) fn check_policies(
         if let Some((host, _)) = members.clone().find(|(_, caching)| !**caching)
             && policy.kind != "lru"
         {
+            let (kind, name) = (&policy.kind, &host.name);
             problems.refuse(
                 format!("{path}.kind"),
-                format_args!(
-                    "\"{}\", but \"{}\" reaches no memory of class hdm-db",
-                    policy.kind, host.name
-                ),
+                format_args!("\"{kind}\", but \"{name}\" reaches no memory of class hdm-db"),
                 "\"lru\", as its cache is not coherent",
             );
         }

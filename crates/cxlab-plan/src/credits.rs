@@ -56,34 +56,30 @@ fn classes(plan: &Plan) -> impl Iterator<Item = Channel> {
     let scenario = &plan.scenario;
     let snooped = scenario.back_invalidation().is_some();
     let cache = !scenario.accelerators.is_empty();
-    Channel::ALL
-        .into_iter()
-        .filter(move |channel| match channel {
-            Channel::S2mBisnp | Channel::M2sBirsp => snooped,
-            channel if channel.is_io() => false,
-            channel if channel.is_cache() => cache,
-            _ => true,
-        })
+    let is_used = move |channel: &Channel| match channel {
+        Channel::S2mBisnp | Channel::M2sBirsp => snooped,
+        channel if channel.is_io() => false,
+        channel if channel.is_cache() => cache,
+        _ => true,
+    };
+    Channel::ALL.into_iter().filter(is_used)
 }
 
 /// A note for each class of links that credits limit, about the link of the class that is limited most.
 pub(crate) fn notes(plan: &Plan) -> Vec<Note> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<(f64, Note)> = Vec::new();
     for link in &plan.links {
-        let limits: Vec<(Channel, CreditLimit)> = classes(plan)
-            .filter_map(|channel| Some((channel, CreditLimit::of(plan, link, channel)?)))
-            .collect();
+        let limit = |channel| Some((channel, CreditLimit::of(plan, link, channel)?));
+        let limits: Vec<(Channel, CreditLimit)> = classes(plan).filter_map(limit).collect();
         let worst = limits.iter().map(|(_, limit)| *limit);
         let Some(worst) = worst.min_by(|a, b| a.carried.total_cmp(&b.carried)) else {
             continue;
         };
-        let named: Vec<String> = limits
-            .iter()
-            .map(|(channel, _)| {
-                let credits = link.params.credits_of(*channel);
-                format!("{} = {credits}", channel.name())
-            })
-            .collect();
+        let named = limits.iter().map(|(channel, _)| {
+            let credits = link.params.credits_of(*channel);
+            format!("{} = {credits}", channel.name())
+        });
+        let named: Vec<String> = named.collect();
         let message = format!(
             "{} carry at most {:.1} GB/s of lines over a round trip of {:.0} ns, and the wire carries \
              {:.1}; {}",
@@ -94,10 +90,7 @@ pub(crate) fn notes(plan: &Plan) -> Vec<Note> {
             worst.remedy()
         );
         let note = Note::new(format!("{}.credits", plan.link_path(link)), message);
-        match notes
-            .iter_mut()
-            .find(|(_, other): &&mut (f64, Note)| other.path == note.path)
-        {
+        match notes.iter_mut().find(|(_, other)| other.path == note.path) {
             Some(found) if worst.carried < found.0 => *found = (worst.carried, note),
             Some(_) => {}
             None => notes.push((worst.carried, note)),

@@ -27,13 +27,10 @@ impl Plan {
                 DeviceKind::Accelerator(group) => {
                     self.scenario.accelerators[group].device.ingress()
                 }
-                DeviceKind::Memory(group) => {
-                    let group = &self.scenario.devices[group];
-                    match group.is_hdm_db() {
-                        true => group.coherence.filter.ingress(&group.controller),
-                        false => group.controller.process_time,
-                    }
-                }
+                DeviceKind::Memory(group) => match &self.scenario.devices[group] {
+                    group if group.is_hdm_db() => group.coherence.filter.ingress(&group.controller),
+                    group => group.controller.process_time,
+                },
             },
             End::Switch(..) => self.scenario.fabric.switch.switching_time,
         }

@@ -101,6 +101,7 @@ pub(crate) struct Presence {
 }
 
 /// Names of hosts and devices in order, each with its group.
+#[derive(Default)]
 pub(crate) struct Named {
     pub(crate) names: Endpoints,
     pub(crate) host_group: Vec<usize>,
@@ -112,7 +113,7 @@ pub(crate) struct Named {
 /// Gives every host and device its name.
 pub(crate) fn name_all(scenario: &Scenario, problems: &mut Problems) -> Named {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    let mut expand = |list: &str, at: usize, name: &str, count: u32| -> Vec<String> {
+    let mut expand = |list: &str, at: usize, name: &str, count: u32| {
         let path = format!("{list}[{at}].name");
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
@@ -132,12 +133,7 @@ pub(crate) fn name_all(scenario: &Scenario, problems: &mut Problems) -> Named {
         }
         names
     };
-    let mut named = Named {
-        names: Endpoints::default(),
-        host_group: Vec::new(),
-        device_group: Vec::new(),
-        first_accelerator: 0,
-    };
+    let mut named = Named::default();
     for (at, group) in scenario.hosts.iter().enumerate() {
         let names = expand("hosts", at, &group.name, group.count);
         named.host_group.extend(names.iter().map(|_| at));
@@ -200,15 +196,8 @@ pub(crate) fn reach(
                 let all: Vec<usize> = (0..named.names.devices.len()).collect();
                 return Ok(vec![all; first]);
             }
-            Ok((0..first)
-                .map(|host| {
-                    tables
-                        .reachable(host)
-                        .into_iter()
-                        .map(|device| device - first)
-                        .collect()
-                })
-                .collect())
+            let reached = (0..first).map(|host| tables.reachable(host));
+            Ok(numbered(reached, first))
         }
     }
 }
@@ -258,11 +247,8 @@ fn vcs_reach(
         };
         let device = number("device", &binding.device, "a device", &named.names.devices);
         let host = number("host", &binding.host, "a host", &named.names.requesters);
-        bindings.extend(
-            device
-                .zip(host)
-                .map(|(device, host)| (first + device, host)),
-        );
+        let binding = device.zip(host);
+        bindings.extend(binding.map(|(device, host)| (first + device, host)));
     }
     problems.into_result(())?;
     let hierarchy = match scenario.fabric.kind {
@@ -280,12 +266,15 @@ fn vcs_reach(
         true => "fabric.kind",
         false => "fabric.bindings",
     };
-    let reach =
-        vcs::check(graph, &hierarchy).map_err(|error| Problem::new(path, error.to_string()))?;
-    Ok(reach
-        .into_iter()
-        .map(|devices| devices.into_iter().map(|device| device - first).collect())
-        .collect())
+    let reach = vcs::check(graph, &hierarchy);
+    let reach = reach.map_err(|error| Problem::new(path, error.to_string()))?;
+    Ok(numbered(reach, first))
+}
+
+/// Numbers among the devices for numbers among the endpoints, of which `first` is the first device.
+fn numbered(reach: impl IntoIterator<Item = Vec<usize>>, first: usize) -> Vec<Vec<usize>> {
+    let of_host = |devices: Vec<usize>| devices.into_iter().map(|device| device - first).collect();
+    reach.into_iter().map(of_host).collect()
 }
 
 impl Named {
@@ -295,16 +284,15 @@ impl Named {
         presence: &[Presence],
     ) -> Vec<PlannedHost> {
         let names = self.names.requesters.iter().zip(&self.host_group);
-        names
-            .zip(maps.into_iter().zip(presence))
-            .map(|((name, group), (map, presence))| PlannedHost {
-                name: name.clone(),
-                group: *group,
-                map,
-                joins: presence.joins.unwrap_or(Picos::ZERO),
-                leaves: presence.leaves,
-            })
-            .collect()
+        let all = names.zip(maps.into_iter().zip(presence));
+        let hosts = all.map(|((name, group), (map, presence))| PlannedHost {
+            name: name.clone(),
+            group: *group,
+            map,
+            joins: presence.joins.unwrap_or(Picos::ZERO),
+            leaves: presence.leaves,
+        });
+        hosts.collect()
     }
 
     pub(crate) fn devices(
@@ -312,25 +300,19 @@ impl Named {
         decoders: Vec<DecoderTable>,
         timelines: Vec<Vec<DeviceChange>>,
     ) -> Vec<PlannedDevice> {
-        let names = self
-            .names
-            .devices
-            .iter()
-            .zip(&self.device_group)
-            .zip(decoders.into_iter().zip(timelines))
-            .enumerate();
-        names
-            .map(
-                |(number, ((name, group), (decoders, changes)))| PlannedDevice {
-                    name: name.clone(),
-                    group: match number < self.first_accelerator {
-                        true => DeviceKind::Memory(*group),
-                        false => DeviceKind::Accelerator(*group),
-                    },
-                    decoders,
-                    changes,
-                },
-            )
-            .collect()
+        let kind = |(number, group): (usize, &usize)| match number < self.first_accelerator {
+            true => DeviceKind::Memory(*group),
+            false => DeviceKind::Accelerator(*group),
+        };
+        let kinds = self.device_group.iter().enumerate().map(kind);
+        let all = self.names.devices.iter().zip(kinds);
+        let all = all.zip(decoders.into_iter().zip(timelines));
+        let devices = all.map(|((name, group), (decoders, changes))| PlannedDevice {
+            name: name.clone(),
+            group,
+            decoders,
+            changes,
+        });
+        devices.collect()
     }
 }

@@ -44,7 +44,6 @@ const MOST_BRIDGES: u32 = 16;
 
 /// The hierarchy that a host enumerates.
 pub struct Hierarchy {
-    /// Number of the host.
     host: usize,
     /// The root complex after reset, with the components below it.
     pub root: RootComplex,
@@ -164,9 +163,8 @@ impl Resolved<'_> {
                 ));
             }
         }
-        hosts
-            .map(|host| self.hierarchy(host, &bound[host]))
-            .collect()
+        let hierarchy = |host: usize| self.hierarchy(host, &bound[host]);
+        hosts.map(hierarchy).collect()
     }
 
     /// Bytes of a Type 3 device's memory that a host sees.
@@ -319,24 +317,17 @@ impl Resolved<'_> {
             }
         };
         let bridges = self.bridges();
-        let ports = |bridge: usize| {
-            (bridge..links.len())
-                .step_by(bridges)
-                .map(&mut one)
-                .collect()
-        };
-        (0..bridges).map(ports).collect()
+        let ports = |bridge: usize| (bridge..links.len()).step_by(bridges);
+        let below = |bridge: usize| ports(bridge).map(&mut one).collect();
+        (0..bridges).map(below).collect()
     }
 
     /// A single virtual switch with a downstream port for each device.
     fn flat(&self, switch: usize, bound: &[usize], found: &mut Hierarchy) -> Below {
         let towards = bound.iter().map(|device| self.port_id(*device)).collect();
         found.switches.push(VirtualSwitch { switch, towards });
-        let below: Vec<Below> = bound
-            .iter()
-            .map(|device| self.endpoint(*device, found))
-            .collect();
-        Below::switch(below)
+        let below = bound.iter().map(|device| self.endpoint(*device, found));
+        Below::switch(below.collect::<Vec<_>>())
     }
 
     /// A virtual switch in each switch on the path, with a port for each link that leads to devices.
@@ -354,10 +345,8 @@ impl Resolved<'_> {
         }
         ports.sort_unstable_by_key(|(port, _)| *port);
         let towards = ports.iter().map(|(_, devices)| self.behind(devices));
-        found.switches.push(VirtualSwitch {
-            switch,
-            towards: towards.collect(),
-        });
+        let towards = towards.collect();
+        found.switches.push(VirtualSwitch { switch, towards });
         let mut below = Vec::new();
         for (port, devices) in ports {
             below.push(match self.tables.ports().of(switch)[usize::from(port)] {

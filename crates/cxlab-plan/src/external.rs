@@ -63,13 +63,10 @@ fn check_snooped(group: &HostGroup, path: &str, problems: &mut Problems) {
 }
 
 fn check_host(group: &HostGroup, path: &str, problems: &mut Problems) {
-    if group.depth.is_some() {
-        let found = "`depth` on a host with a workload";
-        problems.refuse(format!("{path}.depth"), found, "with kind = \"external\"");
-    }
-    if group.snooped {
-        let found = "`snooped` on a host with a workload";
-        problems.refuse(format!("{path}.snooped"), found, "with kind = \"external\"");
+    let given = [("depth", group.depth.is_some()), ("snooped", group.snooped)];
+    for (field, _) in given.iter().filter(|(_, given)| *given) {
+        let found = format_args!("`{field}` on a host with a workload");
+        problems.refuse(format!("{path}.{field}"), found, "with kind = \"external\"");
     }
     if !group.has_workload {
         let message = "missing required key `workload`; allowed: a workload such as { kind = \"uniform\" } (`cxlab \
@@ -89,19 +86,19 @@ impl Plan {
     /// # Errors
     /// A problem for each group of external ports.
     pub fn refuse_external(&self) -> Result<(), Vec<Problem>> {
+        let mut problems = Problems::default();
         let groups = self.scenario.hosts.iter().enumerate();
-        let ports = groups.filter(|(_, group)| group.external);
-        let problems: Problems = ports
-            .map(|(at, group)| {
-                let found = format_args!(
+        for (at, group) in groups.filter(|(_, group)| group.external) {
+            problems.refuse(
+                format!("hosts[{at}].kind"),
+                format_args!(
                     "\"external\": the requests of `{}` come from another program, and none is attached",
                     group.name
-                );
-                let allowed = "a program that loads the scenario through libcxlab (include/cxlab.h), or a `workload` \
-                               in place of `kind`";
-                Problem::refused(format!("hosts[{at}].kind"), found, allowed)
-            })
-            .collect();
+                ),
+                "a program that loads the scenario through libcxlab (include/cxlab.h), or a `workload` \
+                 in place of `kind`",
+            );
+        }
         problems.into_result(())
     }
 

@@ -18,6 +18,16 @@ pub struct Files {
     pub trace_override: Option<PathBuf>,
 }
 
+impl Files {
+    /// Files in a folder, without a trace from the command line.
+    pub fn of(folder: impl Into<PathBuf>) -> Files {
+        Files {
+            scenario_dir: folder.into(),
+            trace_override: None,
+        }
+    }
+}
+
 /// The metadata that changes when a file is written to or replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
@@ -50,9 +60,8 @@ pub struct Inputs(Vec<(PathBuf, Option<Stamp>)>);
 impl Inputs {
     /// Records the metadata of the files, before any component reads them.
     fn new(paths: Vec<PathBuf>) -> Inputs {
-        let stamp = |path: &Path| std::fs::metadata(path).ok().as_ref().map(Stamp::of);
         let stamped = paths.into_iter().map(|path| {
-            let stamp = stamp(&path);
+            let stamp = std::fs::metadata(&path).ok().as_ref().map(Stamp::of);
             (path, stamp)
         });
         Inputs(stamped.collect())
@@ -129,12 +138,7 @@ pub(crate) fn hashes(
     for hasher in &mut hashers {
         hasher.update(demand.unwrap_or_default());
     }
-    let hashes = hashers.map(|hasher| {
-        let bytes = hasher.finalize();
-        bytes[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    });
+    let hex = |byte: &u8| format!("{byte:02x}");
+    let hashes = hashers.map(|hasher| hasher.finalize()[..16].iter().map(hex).collect());
     (hashes, inputs)
 }

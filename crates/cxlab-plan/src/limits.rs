@@ -32,7 +32,6 @@ const RATES: [BytesPerSec; 2] = [BytesPerSec(LINE_BYTES), BytesPerSec(1_000_000_
 /// Smallest and largest block that prefetchers stay within, in bytes.
 const OVERFETCH_BLOCKS: std::ops::RangeInclusive<u64> = 2 * LINE_BYTES..=1 << 30;
 
-/// Checks the whole scenario.
 pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     let name = &scenario.name;
     if name.trim().is_empty()
@@ -43,10 +42,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
         problems.refuse("name", format_args!("{name:?}"), allowed);
     }
     check_measure(scenario, problems);
-    let switching = scenario.fabric.switch.switching_time;
-    problems
-        .below("fabric.switch")
-        .delay("switching_time", switching);
+    let mut fields = problems.below("fabric.switch");
+    fields.delay("switching_time", scenario.fabric.switch.switching_time);
     for (at, group) in scenario.hosts.iter().enumerate() {
         let path = format!("hosts[{at}]");
         check_requests(&mut problems.below(&path), "requests", group.requests);
@@ -62,10 +59,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     }
     for (at, group) in scenario.devices.iter().enumerate() {
         let path = format!("devices[{at}]");
-        let process = group.controller.process_time;
-        problems
-            .below(&path)
-            .delay("controller.process_time", process);
+        let mut fields = problems.below(&path);
+        fields.delay("controller.process_time", group.controller.process_time);
         let path = format!("{path}.memory");
         check_medium(&path, &group.memory.kind, &group.memory.params, problems);
     }
@@ -101,14 +96,12 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
     let mut check = |path: String, found: String, each: u64, times: u64| {
         let most = LONGEST_STAGE / times;
         if each > most {
-            problems.push(Problem::new(
-                path,
-                format!(
-                    "found {found}; allowed here: at most {} ns, or {links} links to a device and \
-                     back would take too long to be measured",
-                    most / 1000
-                ),
-            ));
+            let message = format!(
+                "found {found}; allowed here: at most {} ns, or {links} links to a device and \
+                 back would take too long to be measured",
+                most / 1000
+            );
+            problems.push(Problem::new(path, message));
         }
     };
     let switching = scenario.fabric.switch.switching_time;
@@ -128,13 +121,9 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
             let path = format!("{path}.{field}");
             check(path, delay.to_string(), delay.0, times * links);
         }
-        let sending = link.rate().time_for(Bytes(link.unit_bytes())).0;
-        let found = format!(
-            "{}, {} ns for {} B",
-            link.rate(),
-            sending / 1000,
-            link.unit_bytes()
-        );
+        let (rate, unit) = (link.rate(), link.unit_bytes());
+        let sending = rate.time_for(Bytes(unit)).0;
+        let found = format!("{rate}, {} ns for {unit} B", sending / 1000);
         // A message may extend over two flits, and the wire shares the stage.
         check(format!("{path}.bandwidth"), found, sending, 4 * links);
     }
@@ -151,10 +140,8 @@ fn check_measure(scenario: &Scenario, problems: &mut Problems) {
         ("warmup_requests", measure.warmup_requests.is_some()),
         ("warmup_time", measure.warmup_time.is_some()),
     ];
-    for (other, _) in given
-        .iter()
-        .filter(|(_, given)| *given && measure.warmup.is_some())
-    {
+    let excluded = given.iter().filter(|(_, given)| *given);
+    for (other, _) in excluded.filter(|_| measure.warmup.is_some()) {
         let found = format_args!("\"auto\", and {other} too");
         fields.refuse("warmup", found, "one of them, which ends the warm-up");
     }
@@ -197,11 +184,8 @@ fn check_issue(mut fields: Fields<'_>, issue: &RequesterParams) {
     if let Some(overfetch) = &issue.overfetch {
         let within = overfetch.within;
         if !within.0.is_power_of_two() || !OVERFETCH_BLOCKS.contains(&within.0) {
-            fields.refuse(
-                "overfetch.within",
-                within,
-                "powers of two from 128 B to 1 GiB",
-            );
+            let allowed = "powers of two from 128 B to 1 GiB";
+            fields.refuse("overfetch.within", within, allowed);
         }
         if issue.cache.is_some() {
             let allowed = "one of them: a requester's cache has no prefetcher";
@@ -223,7 +207,6 @@ fn in_flight(group: &HostGroup) -> u64 {
     }
 }
 
-/// Lines in the caches of a requester or a core.
 fn cached_lines(group: &HostGroup) -> u64 {
     let lines = |size: Bytes| size.0 / LINE_BYTES;
     match &group.kind {
@@ -235,11 +218,9 @@ fn cached_lines(group: &HostGroup) -> u64 {
 
 /// MSHRs of a requester's cache.
 fn mshrs(group: &HostGroup) -> u64 {
-    let cache = group.requester().and_then(|issue| {
-        let cache = issue.cache.as_ref()?;
-        Some(cache.mshrs.unwrap_or(issue.outstanding).into())
-    });
-    cache.unwrap_or(0)
+    let issue = group.requester();
+    let cache = issue.and_then(|issue| Some((issue.cache.as_ref()?, issue.outstanding)));
+    cache.map_or(0, |(cache, most)| cache.mshrs.unwrap_or(most).into())
 }
 
 /// Checks that the state of the whole system fits in memory.
@@ -250,32 +231,17 @@ fn check_state(scenario: &Scenario, problems: &mut Problems) {
         let shares: Vec<(u32, u64)> = groups.map(|group| (group.count, each(group))).collect();
         check_sum("hosts", field, what, most, &shares, problems);
     };
-    hosts(
-        "issue.outstanding",
-        "requests in flight",
-        MOST_IN_FLIGHT,
-        in_flight,
-    );
-    hosts(
-        "issue.cache.size",
-        "cached lines of 64 B",
-        MOST_CACHED_LINES,
-        cached_lines,
-    );
+    let (flying, lines) = ("requests in flight", "cached lines of 64 B");
+    hosts("issue.outstanding", flying, MOST_IN_FLIGHT, in_flight);
+    hosts("issue.cache.size", lines, MOST_CACHED_LINES, cached_lines);
     if coherent {
         hosts("issue.cache.mshrs", "MSHRs", MOST_MSHRS, mshrs);
     }
     let groups = scenario.devices.iter();
     let contexts = groups.map(|group| (group.count, group.controller.contexts.into()));
     let shares: Vec<(u32, u64)> = contexts.collect();
-    check_sum(
-        "devices",
-        "controller.contexts",
-        "contexts",
-        MOST_IN_FLIGHT,
-        &shares,
-        problems,
-    );
+    let (field, most) = ("controller.contexts", MOST_IN_FLIGHT);
+    check_sum("devices", field, "contexts", most, &shares, problems);
 }
 
 /// Refuses a sum over groups that is too large, at the group with the largest share. `shares` has the

@@ -46,20 +46,13 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
 /// The names of links that the list of a custom topology refers to, with their indices in the list.
 fn custom_names(scenario: &Scenario) -> impl Iterator<Item = (usize, &str)> {
     let topology = &scenario.fabric.topology;
-    let list = topology
-        .params
-        .get("links")
-        .filter(|_| topology.kind == "custom");
+    let list = topology.params.get("links");
+    let list = list.filter(|_| topology.kind == "custom");
     let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.enumerate().filter_map(third)
+    list.enumerate()
+        .filter_map(|(at, link)| Some((at, link.get(2)?.as_str()?)))
 }
 
-/// The third word of an entry of a list, with the index of the entry.
-fn third((at, link): (usize, &Value)) -> Option<(usize, &str)> {
-    Some((at, link.get(2)?.as_str()?))
-}
-
-/// Checks that a link of this name exists.
 fn check_name(scenario: &Scenario, path: String, name: &str, problems: &mut Problems) {
     let known = &scenario.fabric.links;
     if known.contains_key(name) {
@@ -70,15 +63,10 @@ fn check_name(scenario: &Scenario, path: String, name: &str, problems: &mut Prob
         [] => "a name in [fabric.links], which has none".to_owned(),
         names => names.join(", "),
     };
-    let hint = did_you_mean(name, names);
-    problems.refuse(
-        path,
-        format_args!("`{name}`"),
-        format_args!("{allowed}{hint}"),
-    );
+    let allowed = allowed + &did_you_mean(name, names);
+    problems.refuse(path, format_args!("`{name}`"), allowed);
 }
 
-/// Checks the parameters of a class of links.
 fn check_one(mut fields: Fields<'_>, link: &LinkParams) {
     if let Some(rate) = link.bandwidth {
         fields.between("bandwidth", rate, RATES);
@@ -308,10 +296,9 @@ pub(crate) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<Note> {
     let unused = |number: &usize| {
         classes[*number].name.is_some() && links.iter().all(|link| link.class != *number)
     };
-    (0..classes.len())
-        .filter(unused)
-        .map(|number| Note::new(&classes[number].path, "no link of the fabric has it"))
-        .collect()
+    let unused = (0..classes.len()).filter(unused);
+    let note = |at: usize| Note::new(&classes[at].path, "no link of the fabric has it");
+    unused.map(note).collect()
 }
 
 /// Checks that half-duplex buses have no virtual channels of their own.
@@ -323,18 +310,16 @@ pub(crate) fn check_virtual_channels(
         return Ok(());
     }
     let half = |class: &LinkClass| class.params.duplex == Duplex::Half;
-    let classes = scenario.link_classes().into_iter().filter(half);
-    let problems: Problems = classes
-        .map(|class| {
-            Problem::new(
-                format!("{}.duplex", class.path),
-                format!(
-                    "found \"half\"; allowed on this topology: \"full\", or `fabric.virtual_channels = 1` (its routing needs {} \
-                     virtual channels, which a half-duplex bus does not have)",
-                    tables.virtual_channels()
-                ),
-            )
-        })
-        .collect();
+    let mut problems = Problems::default();
+    for class in scenario.link_classes().into_iter().filter(half) {
+        problems.below(class.path).wrong(
+            "duplex",
+            format!(
+                "found \"half\"; allowed on this topology: \"full\", or `fabric.virtual_channels = 1` (its routing needs {} \
+                 virtual channels, which a half-duplex bus does not have)",
+                tables.virtual_channels()
+            ),
+        );
+    }
     problems.into_result(())
 }

@@ -61,11 +61,9 @@ fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Opt
         None => End::Host(number, port),
         Some(device) => End::Device(device, port),
     };
-    let attached: BTreeMap<usize, &String> = graph
-        .attachments
-        .iter()
-        .filter_map(|one| Some((one.endpoint, one.class.as_ref()?)))
-        .collect();
+    let attached = graph.attachments.iter();
+    let attached = attached.filter_map(|one| Some((one.endpoint, one.class.as_ref()?)));
+    let attached: BTreeMap<usize, &String> = attached.collect();
     let mut links = Vec::new();
     for switch in 0..graph.switches.len() {
         for (port, peer) in tables.ports().of(switch).iter().enumerate() {
@@ -171,10 +169,8 @@ pub(crate) fn list(
         });
     }
     let unused = (0..overrides.len()).filter(|at| !used[*at]);
-    let problems: Problems = unused
-        .map(|at| unmatched(graph, at, &overrides[at], matched[at]))
-        .collect();
-    problems.into_result(links)
+    let problem = |at: usize| unmatched(graph, at, &overrides[at], matched[at]);
+    unused.map(problem).collect::<Problems>().into_result(links)
 }
 
 /// The problem of an override that no link has. `matched` says whether one matches it.
@@ -223,10 +219,8 @@ pub(crate) fn pbr_link(
     match (a, b) {
         (End::Switch(..), End::Switch(..)) => Some(PbrLink::InterSwitch),
         (End::Device(device, _), End::Switch(..)) | (End::Switch(..), End::Device(device, _)) => {
-            let group = devices[device].memory()?;
-            scenario.devices[group]
-                .g_fam
-                .then_some(PbrLink::Gfd(device))
+            let group = &scenario.devices[devices[device].memory()?];
+            group.g_fam.then_some(PbrLink::Gfd(device))
         }
         _ => None,
     }

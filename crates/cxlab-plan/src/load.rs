@@ -1,5 +1,8 @@
 //! From a scenario's text to a plan, with every mistake located in the text.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use cxlab_scenario::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
 use cxlab_scenario::{Note, Scenario, schema};
@@ -20,6 +23,22 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
+    /// Mistakes in keys and types, so that nothing else was checked.
+    fn before_checks(diagnostics: Diagnostics, document: Document) -> Mistakes {
+        Mistakes {
+            precludes_checks: true,
+            ..Mistakes::of(diagnostics, document)
+        }
+    }
+
+    fn of(diagnostics: Diagnostics, document: Document) -> Mistakes {
+        Mistakes {
+            diagnostics,
+            document: Box::new(document),
+            precludes_checks: false,
+        }
+    }
+
     /// The mistakes as text for people; `color` enables terminal colours. It says so where more checks
     /// follow when these mistakes are mended: keys and types are checked before values.
     pub fn render(&self, color: bool) -> String {
@@ -56,11 +75,8 @@ pub struct Loaded {
 impl Loaded {
     /// Turns problems found after loading into mistakes located in the text.
     pub fn mistakes(&self, problems: Vec<Problem>) -> Mistakes {
-        Mistakes {
-            diagnostics: located(problems, &self.document),
-            document: Box::new(self.document.clone()),
-            precludes_checks: false,
-        }
+        let diagnostics = located(problems, &self.document);
+        Mistakes::of(diagnostics, self.document.clone())
     }
 
     /// The plan's notes as warnings in the text.
@@ -69,11 +85,7 @@ impl Loaded {
         for note in &self.plan.notes {
             diagnostics.push(Diagnostic::new(&note.path, note.to_string()).as_warning());
         }
-        Mistakes {
-            diagnostics,
-            document: Box::new(self.document.clone()),
-            precludes_checks: false,
-        }
+        Mistakes::of(diagnostics, self.document.clone())
     }
 
     /// The line of the file with the value that a note is about. For a default value, the line of
@@ -102,10 +114,9 @@ fn located(problems: Vec<Problem>, document: &Document) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     for Problem { path, message } in problems {
         let message = as_written(message, document.get(&path));
-        let message = if path.is_empty() {
-            message
-        } else {
-            format!("`{path}`: {message}")
+        let message = match path.as_str() {
+            "" => message,
+            path => format!("`{path}`: {message}"),
         };
         diagnostics.push(Diagnostic::new(path, message));
     }
@@ -118,15 +129,12 @@ fn as_written(message: String, written: Option<&serde_json::Value>) -> String {
     let Some(written) = written.and_then(|value| value.as_str()) else {
         return message;
     };
-    let found = [
-        written.parse::<Bytes>().map(|found| found.to_string()).ok(),
-        written.parse::<Picos>().map(|found| found.to_string()).ok(),
-        written
-            .parse::<BytesPerSec>()
-            .map(|found| found.to_string())
-            .ok(),
-    ];
-    let rest = found.into_iter().flatten().find_map(|found| {
+    fn shown<Q: FromStr + Display>(written: &str) -> Option<String> {
+        written.parse::<Q>().ok().map(|found| found.to_string())
+    }
+    let quantities = [shown::<Bytes>, shown::<Picos>, shown::<BytesPerSec>];
+    let mut found = quantities.iter().filter_map(|shown| shown(written));
+    let rest = found.find_map(|found| {
         let rest = message.strip_prefix("found ")?.strip_prefix(&found)?;
         (!rest.starts_with(|next: char| next.is_alphanumeric())).then(|| rest.to_owned())
     });
@@ -142,16 +150,10 @@ fn as_written(message: String, written: Option<&serde_json::Value>) -> String {
 /// # Errors
 /// Syntax errors of the text, or every change that cannot be applied.
 pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes> {
-    let mut document = match Document::parse(name, text) {
-        Ok(document) => document,
-        Err(diagnostics) => {
-            return Err(Mistakes {
-                diagnostics,
-                document: Box::new(Document::unparsed(name, text)),
-                precludes_checks: true,
-            });
-        }
-    };
+    let document = Document::parse(name, text);
+    let mut document = document.map_err(|diagnostics| {
+        Mistakes::before_checks(diagnostics, Document::unparsed(name, text))
+    })?;
     let mut refused = Diagnostics::new();
     for assignment in set {
         if let Err(diagnostics) = document.set(assignment) {
@@ -159,16 +161,11 @@ pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes
         }
     }
     if refused.is_empty() {
-        Ok(document)
-    } else {
-        // Mistakes that remain once the changes are corrected are reported at the same time.
-        refused.extend(validate(&document, &schema()));
-        Err(Mistakes {
-            diagnostics: refused,
-            document: Box::new(document),
-            precludes_checks: true,
-        })
+        return Ok(document);
     }
+    // Mistakes that remain once the changes are corrected are reported at the same time.
+    refused.extend(validate(&document, &schema()));
+    Err(Mistakes::before_checks(refused, document))
 }
 
 /// Checks and resolves a document.
@@ -182,27 +179,16 @@ pub fn resolve(
 ) -> Result<Loaded, Mistakes> {
     let diagnostics = validate(&document, &schema());
     if !diagnostics.is_empty() {
-        return Err(Mistakes {
-            diagnostics,
-            document: Box::new(document),
-            precludes_checks: true,
-        });
+        return Err(Mistakes::before_checks(diagnostics, document));
     }
     let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
         Ok(scenario) => scenario,
         Err(error) => {
             // The schema accepts only values that the types accept (tests/fuzz_scenario.rs). For a
             // value that the schema accepts by mistake, a message without a line is better than none.
-            let problem = Problem {
-                path: String::new(),
-                message: error.to_string(),
-            };
+            let problem = Problem::new("", error.to_string());
             let diagnostics = located(vec![problem], &document);
-            return Err(Mistakes {
-                diagnostics,
-                document: Box::new(document),
-                precludes_checks: true,
-            });
+            return Err(Mistakes::before_checks(diagnostics, document));
         }
     };
     match Plan::with_externals(scenario, files, externals) {
@@ -211,10 +197,6 @@ pub fn resolve(
             plan.notes.extend(unread);
             Ok(Loaded { plan, document })
         }
-        Err(problems) => Err(Mistakes {
-            diagnostics: located(problems, &document),
-            document: Box::new(document),
-            precludes_checks: false,
-        }),
+        Err(problems) => Err(Mistakes::of(located(problems, &document), document)),
     }
 }

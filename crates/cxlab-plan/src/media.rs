@@ -58,12 +58,11 @@ impl PlannedMedia {
             })
         });
         let accelerators = scenario.accelerators.iter().zip(&self.accelerators);
-        let accelerators = accelerators
-            .enumerate()
-            .filter_map(|(at, (group, medium))| {
-                let place = format!("accelerators[{at}].memory.memory");
-                Some((place, medium.as_deref()?, group.memory.as_ref()?.capacity))
-            });
+        let accelerators = accelerators.enumerate();
+        let accelerators = accelerators.filter_map(|(at, (group, medium))| {
+            let place = format!("accelerators[{at}].memory.memory");
+            Some((place, medium.as_deref()?, group.memory.as_ref()?.capacity))
+        });
         devices.chain(local).chain(nodes).chain(accelerators)
     }
 
@@ -74,10 +73,8 @@ impl PlannedMedia {
 
     /// The notes of the media on their parameters.
     pub(crate) fn notes(&self, scenario: &Scenario) -> Vec<Note> {
-        let contexts = scenario
-            .devices
-            .iter()
-            .map(|group| Some(group.controller.contexts));
+        let groups = scenario.devices.iter();
+        let contexts = groups.map(|group| Some(group.controller.contexts));
         // Devices come first; other owners have no bound.
         let outstanding = contexts.chain(std::iter::repeat(None));
         let media = self.all(scenario).zip(outstanding);

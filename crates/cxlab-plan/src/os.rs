@@ -54,6 +54,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
                 );
             }
         }
+        let tlb = os.tlb.as_ref().map_or(Picos::ZERO, |tlb| tlb.latency);
         let mut fields = problems.below(path);
         for (field, time) in [
             ("fault_time", os.fault_time),
@@ -61,10 +62,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
             ("syscall_time", os.syscall_time),
             ("shootdown_time", os.shootdown_time),
             ("move_time", os.move_time),
-            (
-                "tlb.latency",
-                os.tlb.as_ref().map_or(Picos::ZERO, |tlb| tlb.latency),
-            ),
+            ("tlb.latency", tlb),
             ("iommu.iotlb.latency", os.iommu.iotlb.latency),
             ("iommu.overhead", os.iommu.overhead),
         ] {
@@ -97,9 +95,9 @@ pub(crate) fn check_processes(
             }
             for (place, core) in process.cores.iter().enumerate() {
                 let path = format!("{path}[{place}]");
-                if *core >= processor.cores {
-                    let allowed =
-                        format_args!("less than {}, the number of cores", processor.cores);
+                let cores = processor.cores;
+                if *core >= cores {
+                    let allowed = format_args!("less than {cores}, the number of cores");
                     problems.refuse(path, core, allowed);
                 } else if *core < first_free {
                     let message = format!(
@@ -139,7 +137,6 @@ impl Plan {
         }
     }
 
-    /// Total memory of all nodes of a host.
     fn all_nodes(&self, host: usize) -> Bytes {
         let planned = &self.hosts[host];
         let own = self.scenario.hosts[planned.group].own_memory().0;
@@ -163,10 +160,9 @@ impl Plan {
             });
             base += node.capacity.0;
         }
-        let accelerators: Vec<PortId> = self
-            .accelerators_of(host)
-            .map(|(device, _)| PortId((self.hosts.len() + device) as u16))
-            .collect();
+        let port = |device: usize| PortId((self.hosts.len() + device) as u16);
+        let accelerators = self.accelerators_of(host).map(|(device, _)| port(device));
+        let accelerators: Vec<PortId> = accelerators.collect();
         let home = nearest(processor, group.nodes.iter().map(|node| node.at));
         let mut devices = vec![home; accelerators.len()];
         for window in planned.map.windows() {
@@ -193,6 +189,8 @@ impl Plan {
             let to = |to: usize| distance(processor, &clusters, os.cxl_distance, from, to);
             (0..nodes.len()).map(to).collect()
         };
+        let processes = os.processes.iter();
+        let heaps = processes.map(|process| process.heap.unwrap_or_else(|| self.all_nodes(host)).0);
         // The rows have the right length, with 10 for the distance of each node to itself.
         let distances = NumaDistances::new((0..nodes.len()).map(row).collect()).ok()?;
         Some(OsConfig {
@@ -200,13 +198,7 @@ impl Plan {
             distances,
             home,
             devices,
-            heaps: std::iter::once(self.heap(host).0)
-                .chain(
-                    os.processes
-                        .iter()
-                        .map(|process| process.heap.unwrap_or_else(|| self.all_nodes(host)).0),
-                )
-                .collect(),
+            heaps: std::iter::once(self.heap(host).0).chain(heaps).collect(),
             cxl: planned.map.span().0.min(MOST_PROMISED),
             cores: processor.cores,
             tlb: os.tlb(processor.preset),

@@ -86,18 +86,14 @@ impl Plan {
         let accelerators = all.filter_map(|(number, device)| {
             Some((number, &self.scenario.accelerators[device.accelerator()?]))
         });
-        let hosts = self.accelerator_hosts.iter();
-        accelerators
-            .zip(hosts)
-            .filter_map(move |(accelerator, of)| (*of == host).then_some(accelerator))
+        let all = accelerators.zip(&self.accelerator_hosts);
+        all.filter_map(move |(accelerator, of)| (*of == host).then_some(accelerator))
     }
 
     /// Whether a host of the group reaches memory that devices keep coherent.
     pub fn is_coherent(&self, group: usize) -> bool {
-        let hosts = self.hosts.iter().zip(&self.caching);
-        hosts
-            .into_iter()
-            .any(|(host, caching)| host.group == group && *caching)
+        let mut hosts = self.hosts.iter().zip(&self.caching);
+        hosts.any(|(host, caching)| host.group == group && *caching)
     }
 
     /// Whether a host of the group reaches a device that reports its load.
@@ -143,7 +139,6 @@ impl Plan {
         )
     }
 
-    /// The group and the name of an accelerator.
     fn accelerator(&self, number: usize) -> (usize, &str) {
         let mut accelerators = (self.devices.iter())
             .filter_map(|device| Some((device.accelerator()?, device.name.as_str())));
@@ -208,24 +203,20 @@ impl Plan {
     pub fn longest_path(&self) -> Option<u32> {
         let first = self.hosts.len();
         let devices = first..first + self.devices.len();
-        (0..first)
-            .flat_map(|host| {
-                devices.clone().filter_map(move |device| {
-                    let there = self.tables.hops(host, device)?;
-                    Some(there.max(self.tables.hops(device, host)?))
-                })
+        let from = |host: usize| {
+            devices.clone().filter_map(move |device| {
+                let there = self.tables.hops(host, device)?;
+                Some(there.max(self.tables.hops(device, host)?))
             })
-            .max()
+        };
+        (0..first).flat_map(from).max()
     }
 
     /// Whether a host's workload ends by itself.
     pub fn is_finite(&self, host: &PlannedHost) -> bool {
         let workload = &self.workloads[host.group];
         let group = &self.scenario.hosts[host.group];
-        let limited = group
-            .beside
-            .as_ref()
-            .is_some_and(|one| one.requests.is_some());
+        let limited = group.beside.as_ref().and_then(|one| one.requests).is_some();
         let beside = self.beside[host.group].as_ref();
         (workload.is_finite() || workload.needs_threads())
             && beside.is_none_or(|one| limited || one.is_finite())
@@ -233,13 +224,11 @@ impl Plan {
 
     /// By device: the class of coherence of its memory.
     pub fn classes(&self) -> Vec<CoherenceClass> {
-        let devices = self.devices.iter();
-        devices
-            .map(|device| match self.memory_group(device) {
-                Some(group) if group.is_hdm_db() => CoherenceClass::HdmDb,
-                _ => CoherenceClass::HdmH,
-            })
-            .collect()
+        let class = |device: &PlannedDevice| match self.memory_group(device) {
+            Some(group) if group.is_hdm_db() => CoherenceClass::HdmDb,
+            _ => CoherenceClass::HdmH,
+        };
+        self.devices.iter().map(class).collect()
     }
 
     /// The accelerators, which issue requests as hosts do.
@@ -271,12 +260,11 @@ impl Plan {
 
     /// The sum of the devices' capacities.
     pub fn capacity(&self) -> Bytes {
-        let sizes = self
+        let groups = self
             .devices
             .iter()
-            .filter_map(|device| self.memory_group(device))
-            .map(|group| group.capacity.0);
-        Bytes(sizes.sum())
+            .filter_map(|device| self.memory_group(device));
+        Bytes(groups.map(|group| group.capacity.0).sum())
     }
 
     /// Number of the component at the end of a link, counted over hosts, devices and switches.

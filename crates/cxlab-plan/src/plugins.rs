@@ -22,12 +22,10 @@ impl Plan {
         let context = self.media_context(FaultList::default());
         let media = self.media.all(&self.scenario);
         let foreign = media.filter(|(_, medium, _)| medium.runs_code());
-        let problems: Problems = foreign
-            .filter_map(|(place, medium, capacity)| {
-                let error = medium.rehearse(capacity, &context).err()?;
-                Some(Problem::of_param(&place, error))
-            })
-            .collect();
+        let mut problems = Problems::default();
+        for (place, medium, capacity) in foreign {
+            problems.built(&place, medium.rehearse(capacity, &context));
+        }
         problems.into_result(())
     }
 

@@ -29,10 +29,9 @@ impl Problem {
 
     /// A parameter that an entry of a catalog refuses, below the entry's own path.
     pub fn of_param(path: &str, error: ParamError) -> Self {
-        let joint = if error.field.starts_with('[') {
-            ""
-        } else {
-            "."
+        let joint = match error.field.starts_with('[') {
+            true => "",
+            false => ".",
         };
         let path = [path, error.field.as_str()].join(joint);
         Problem::new(path.trim_end_matches('.'), error.message)
@@ -91,9 +90,8 @@ impl Problems {
 
     /// The entry of a catalog at `path`; refuses its parameters where they make none.
     pub(crate) fn built<T>(&mut self, path: &str, built: Result<T, ParamError>) -> Option<T> {
-        built
-            .map_err(|error| self.push(Problem::of_param(path, error)))
-            .ok()
+        let built = built.map_err(|error| self.push(Problem::of_param(path, error)));
+        built.ok()
     }
 
     /// Checks of the fields of the table at `path`.
@@ -183,11 +181,8 @@ impl Fields<'_> {
     pub(crate) fn multiple(&mut self, field: &str, found: Bytes, unit: u64, most: u64) {
         if found.0 == 0 || !found.0.is_multiple_of(unit) || found.0 > most {
             let (unit, most) = (Bytes(unit), Bytes(most));
-            self.refuse(
-                field,
-                found,
-                format_args!("multiples of {unit} up to {most}"),
-            );
+            let allowed = format_args!("multiples of {unit} up to {most}");
+            self.refuse(field, found, allowed);
         }
     }
 
@@ -195,11 +190,8 @@ impl Fields<'_> {
     pub(crate) fn power_of_two(&mut self, field: &str, found: Bytes, least: u64, most: u64) {
         if !found.0.is_power_of_two() || !(least..=most).contains(&found.0) {
             let (least, most) = (Bytes(least), Bytes(most));
-            self.refuse(
-                field,
-                found,
-                format_args!("powers of two from {least} to {most}"),
-            );
+            let allowed = format_args!("powers of two from {least} to {most}");
+            self.refuse(field, found, allowed);
         }
     }
 
@@ -215,21 +207,18 @@ impl Fields<'_> {
 /// The allowed sizes of a cache, in the words of an error about `size`, with a valid size near it.
 /// `ways` may be a default that is not in the scenario.
 pub(crate) fn whole_sets(size: Bytes, ways: u32) -> String {
-    let set = u64::from(ways.max(1)) * LINE_BYTES;
-    let near = near_size(size.0, set).map_or_else(String::new, |near| format!(", such as {near}"));
-    format!(
-        "multiples of {}, a set of {} ways of 64 B{near}",
-        Bytes(set),
-        ways.max(1)
-    )
+    let ways = ways.max(1);
+    let set = Bytes(u64::from(ways) * LINE_BYTES);
+    let near = near_size(size.0, set.0).map(|near| format!(", such as {near}"));
+    let near = near.unwrap_or_default();
+    format!("multiples of {set}, a set of {ways} ways of 64 B{near}")
 }
 
 /// A valid cache size near `size` that is short to write: a multiple of `set` bytes times a power of
 /// two, the largest for which such a multiple is within a sixteenth of `size`.
 fn near_size(size: u64, set: u64) -> Option<Bytes> {
-    let units = (0..40)
-        .rev()
-        .filter_map(|power| set.checked_mul(1 << power));
+    let powers = (0..40).rev().map(|power| 1 << power);
+    let units = powers.filter_map(|power| set.checked_mul(power));
     let mut near = units.filter_map(|unit| {
         let half = u64::from(size % unit >= unit.div_ceil(2));
         let near = (size / unit + half).checked_mul(unit)?;

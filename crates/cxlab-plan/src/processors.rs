@@ -1,7 +1,7 @@
 //! Checks the parameters of processors and of their NUMA nodes.
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
-use cxlab_host::{CacheLevel, DirectoryParams, Inclusion, ProcessorParams};
+use cxlab_host::{DirectoryParams, Inclusion, ProcessorParams};
 use cxlab_scenario::{HostGroup, HostKind, Scenario};
 use cxlab_workload::Workload;
 
@@ -12,9 +12,7 @@ use crate::problem::{Fields, Problems, whole_sets};
 const MOST_CORES: u32 = 64;
 /// Most operations outstanding, and most cache misses outstanding.
 pub(crate) const MOST_OUTSTANDING: u32 = 4096;
-/// Longest cycle of a processor or an accelerator.
 pub(crate) const LONGEST_CYCLE: Picos = Picos::from_nanos(1000);
-/// Most ways of a cache or a directory.
 const MOST_WAYS: u32 = 1 << 16;
 
 /// Checks the processors of a scenario. `workloads` has the workload of every host group, in order,
@@ -52,11 +50,8 @@ fn check_nodes(path: &str, group: &HostGroup, problems: &mut Problems) {
     let all = group.own_memory();
     if all.0 > MOST_OWN {
         let allowed = format_args!("up to {}", Bytes(MOST_OWN));
-        problems.refuse(
-            format!("{path}.nodes"),
-            format_args!("{all} in all"),
-            allowed,
-        );
+        let found = format_args!("{all} in all");
+        problems.refuse(format!("{path}.nodes"), found, allowed);
     }
 }
 
@@ -66,13 +61,8 @@ fn check_processor(mut fields: Fields<'_>, params: &ProcessorParams) {
     fields.count("misses", params.misses, MOST_OUTSTANDING);
     fields.between("cycle", params.cycle, [Picos(1), LONGEST_CYCLE]);
     for (field, level) in [("l1", &params.l1), ("l2", &params.l2)] {
-        let CacheLevel {
-            size,
-            ways,
-            access_time,
-        } = *level;
-        check_array(&mut fields, field, size, ways);
-        fields.delay(&format!("{field}.access_time"), access_time);
+        check_array(&mut fields, field, level.size, level.ways);
+        fields.delay(&format!("{field}.access_time"), level.access_time);
     }
     check_array(&mut fields, "llc", params.llc.size, params.llc.ways);
     if let Some(misses) = params.llc.misses {

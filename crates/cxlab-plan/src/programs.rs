@@ -5,7 +5,6 @@ use cxlab_workload::Workload;
 
 use crate::problem::Problems;
 
-/// Most entries of a reorder window.
 const MOST_REORDER: u32 = 1 << 16;
 
 /// Checks the workloads that only processors can run, and the distribution of cores. `workloads` and

@@ -102,14 +102,10 @@ pub(crate) fn hosts_of(
     named: &Named,
     region: &RegionGroup,
 ) -> Result<Vec<usize>, String> {
+    let all = &named.names.requesters;
     let groups = scenario.hosts.iter().map(|group| group.name.as_str());
     let groups: Vec<&str> = groups.collect();
-    select(
-        &region.hosts,
-        &named.names.requesters,
-        &named.host_group,
-        &groups,
-    )
+    select(&region.hosts, all, &named.host_group, &groups)
 }
 
 /// The members whose own name or group name is in `chosen`; all members if `chosen` is empty.

@@ -57,9 +57,8 @@ impl Entries {
         });
         let local = build_all(problems, "hosts", "local.memory", hosts, |group| {
             let local = group.local.as_ref();
-            local
-                .map(|local| media::build(&local.memory, local.capacity, folder))
-                .transpose()
+            let built = local.map(|local| media::build(&local.memory, local.capacity, folder));
+            built.transpose()
         });
         let workloads = build_all(problems, "hosts", "workload", hosts, |group| {
             match group.external {
@@ -75,26 +74,16 @@ impl Entries {
         let groups = &scenario.accelerators;
         let accelerators = build_all(problems, "accelerators", "memory.memory", groups, |group| {
             let memory = group.memory.as_ref();
-            memory
-                .map(|memory| media::build(&memory.memory, memory.capacity, folder))
-                .transpose()
+            let built = memory.map(|memory| media::build(&memory.memory, memory.capacity, folder));
+            built.transpose()
         });
         let beside = build_all(problems, "hosts", "beside.workload", hosts, |group| {
             let beside = group.beside.as_ref();
-            beside
-                .map(|beside| build_workload(&beside.workload, externals))
-                .transpose()
+            let built = beside.map(|beside| build_workload(&beside.workload, externals));
+            built.transpose()
         });
-        let known = if workloads.len() == hosts.len() {
-            &workloads[..]
-        } else {
-            &[]
-        };
-        let known_beside = if beside.len() == hosts.len() {
-            &beside[..]
-        } else {
-            &[]
-        };
+        let known = workloads.get(..hosts.len()).unwrap_or_default();
+        let known_beside = beside.get(..hosts.len()).unwrap_or_default();
         cores::check(scenario, known, problems);
         processors::check(scenario, known, problems);
         accelerators::check(scenario, problems);
@@ -267,7 +256,7 @@ impl Plan {
         let traces = traces(runs, &files);
         let demand = entries.fleet.as_ref().map(|fleet| fleet.demand.content());
         let ([hash, state_hash], inputs) = hashes(&scenario, (of_media, traces), demand);
-        let mut notes = notes(&devices);
+        let mut notes = Vec::from_iter(inexpressible(&devices));
         notes.extend(media.notes(&scenario));
         notes.extend(link_checks::notes(&link_classes, &links));
         notes.extend(surprises::notes(&scenario, &hosts, &devices, &workloads));
@@ -342,18 +331,17 @@ impl Plan {
     }
 }
 
-fn notes(devices: &[PlannedDevice]) -> Vec<Note> {
-    let mut notes = Vec::new();
-    if devices
-        .iter()
-        .flat_map(|device| device.decoders.decoders())
-        .any(|decoder| !decoder.set.is_expressible())
-    {
-        notes.push(Note::new(
+/// A note on interleave sets that decoder registers cannot express.
+fn inexpressible(devices: &[PlannedDevice]) -> Option<Note> {
+    let decoders = devices.iter().map(|device| device.decoders.decoders());
+    let is_wide = decoders
+        .flatten()
+        .any(|decoder| !decoder.set.is_expressible());
+    is_wide.then(|| {
+        Note::new(
             "address_map",
             "the interleave set has more ways or a coarser level than HDM decoder registers can \
              express (16 ways, 16 KiB); it is simulated by the same arithmetic",
-        ));
-    }
-    notes
+        )
+    })
 }

@@ -26,21 +26,13 @@ const FEATURES: &[Feature] = &[
         since: Revision::V4_0,
         what: "lanes of 128 GT/s",
         section: "none",
-        asks: |plan| {
-            link(plan, "generation", |link| {
-                is_rated(link, PcieGeneration::Gen7)
-            })
-        },
+        asks: |plan| rated(plan, PcieGeneration::Gen7),
     },
     Feature {
         since: Revision::V3_0,
         what: "lanes of 64 GT/s",
         section: "6.1",
-        asks: |plan| {
-            link(plan, "generation", |link| {
-                is_rated(link, PcieGeneration::Gen6)
-            })
-        },
+        asks: |plan| rated(plan, PcieGeneration::Gen6),
     },
     Feature {
         since: Revision::V3_0,
@@ -131,15 +123,15 @@ fn link(plan: &Plan, key: &str, is: impl Fn(&LinkParams) -> bool) -> Option<Stri
     let has = |number: usize| plan.links.iter().any(|link| link.class == number);
     let classes = plan.link_classes.iter().enumerate();
     let mut asking = classes.filter(|(number, class)| has(*number) && is(&class.params));
-    asking
-        .next()
-        .map(|(_, class)| format!("{}.{key}", class.path))
+    let (_, class) = asking.next()?;
+    Some(format!("{}.{key}", class.path))
 }
 
-/// Whether a link has the rate of that generation. A link whose rate is given in bytes has no
-/// generation, and never matches.
-fn is_rated(link: &LinkParams, generation: PcieGeneration) -> bool {
-    link.generation == generation && link.bandwidth.is_none()
+/// The path of a link class with the rate of that generation. A link whose rate is given in bytes
+/// has no generation, and never matches.
+fn rated(plan: &Plan, generation: PcieGeneration) -> Option<String> {
+    let is = |link: &LinkParams| link.generation == generation && link.bandwidth.is_none();
+    link(plan, "generation", is)
 }
 
 /// Whether a host has several devices behind switches that cache its memory.
@@ -155,22 +147,21 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Vec<Problem>> {
     let Some(revision) = plan.scenario.fabric.revision else {
         return Ok(());
     };
-    let newer = FEATURES.iter().filter(|feature| feature.since > revision);
-    let problems: Problems = newer
-        .filter_map(|feature| {
-            let Feature { what, section, .. } = feature;
-            let section = match *section {
-                "none" => String::new(),
-                section => format!(" (CXL 3.1 section {section})"),
-            };
-            let (since, path) = (feature.since.name(), (feature.asks)(plan)?);
-            let name = revision.name();
-            Some(Problem::refused(
+    let mut problems = Problems::default();
+    for feature in FEATURES.iter().filter(|feature| feature.since > revision) {
+        let Feature { what, section, .. } = feature;
+        let section = match *section {
+            "none" => String::new(),
+            section => format!(" (CXL 3.1 section {section})"),
+        };
+        let (name, since) = (revision.name(), feature.since.name());
+        if let Some(path) = (feature.asks)(plan) {
+            problems.refuse(
                 path,
                 format_args!("{what}{section} with `fabric.revision` = \"{name}\""),
                 format_args!("what that revision has, or revision \"{since}\" or later"),
-            ))
-        })
-        .collect();
+            );
+        }
+    }
     problems.into_result(())
 }

@@ -83,26 +83,12 @@ impl<'a> Router<'a> {
     pub fn route(&self, source: usize, destination: usize) -> Option<Route> {
         let pair = (source.min(destination), source.max(destination));
         if let Some(link) = self.direct.get(&pair) {
-            return Some(Route {
-                steps: vec![Step {
-                    link: *link,
-                    forward: source < destination,
-                    share: 1.0,
-                    from: None,
-                }],
-            });
+            return Some(Route::along(*link, source < destination));
         }
         let ports = self.plan.tables.ports();
         // For an endpoint linked to a switch, the endpoint is the link's `a`.
         let first = *self.edges.get(&source)?;
-        let mut route = Route {
-            steps: vec![Step {
-                link: first,
-                forward: true,
-                share: 1.0,
-                from: None,
-            }],
-        };
+        let mut route = Route::along(first, true);
         // The probability that a message reaches a switch, by the switch and the station before it.
         let edge = ports.edge(source)?.0;
         let mut at = BTreeMap::from([((edge, self.station(first, true)), 1.0)]);
@@ -132,9 +118,8 @@ impl<'a> Router<'a> {
     /// the medium, in picoseconds.
     pub fn nearest_ps(&self, host: usize) -> Option<u64> {
         let devices = 0..self.plan.devices.len();
-        devices
-            .filter_map(|device| self.unloaded_ps((host, device)))
-            .min()
+        let times = devices.filter_map(|device| self.unloaded_ps((host, device)));
+        times.min()
     }
 
     /// Unloaded latency of a read from a host to a device, without the medium, in picoseconds.
@@ -148,12 +133,7 @@ impl<'a> Router<'a> {
         let group = plan.memory_group(&plan.devices[device])?;
         let issue = plan.scenario.hosts[plan.hosts[host].group].requester();
         let mut stages = ConstantStages {
-            process: issue
-                .map_or_else(
-                    || RequesterParams::default().egress(),
-                    RequesterParams::egress,
-                )
-                .0,
+            process: issue.unwrap_or(&RequesterParams::default()).egress().0,
             device: group.controller.process_time.0,
             ..ConstantStages::default()
         };
@@ -169,9 +149,8 @@ impl<'a> Router<'a> {
     /// Rate of the link at a port of a switch, in bytes per second.
     fn rate(&self, switch: usize, port: u16) -> f64 {
         let link = self.by_switch.get(&(switch, port));
-        link.map_or(1.0, |(link, _)| {
-            self.plan.links[*link].params.rate().0 as f64
-        })
+        let rate = |link: usize| self.plan.links[link].params.rate().0 as f64;
+        link.map_or(1.0, |(link, _)| rate(*link))
     }
 
     /// Output ports of a switch towards a destination, with their probabilities.
@@ -214,6 +193,17 @@ pub(crate) fn first_completion_ps(plan: &Plan) -> Option<u64> {
 }
 
 impl Route {
+    /// The route along one direction of a link.
+    fn along(link: usize, forward: bool) -> Route {
+        let step = Step {
+            link,
+            forward,
+            share: 1.0,
+            from: None,
+        };
+        Route { steps: vec![step] }
+    }
+
     /// Expected number of links between the two ends.
     pub fn hops(&self) -> u32 {
         self.expected(|_| 1.0) as u32
@@ -243,14 +233,12 @@ impl Route {
 
     /// The last stations of the route, with their probabilities.
     pub fn last(&self, plan: &Plan) -> Vec<(u32, f64)> {
-        let all: Vec<(u32, f64)> = (self.steps.iter())
-            .map(|step| {
-                let params = &plan.links[step.link].params;
-                (station(step.link, params, step.forward), step.share)
-            })
-            .collect();
-        let leads = |at: &u32| self.steps.iter().any(|step| step.from == Some(*at));
-        all.into_iter().filter(|(at, _)| !leads(at)).collect()
+        let all = self.steps.iter().map(|step| {
+            let params = &plan.links[step.link].params;
+            (station(step.link, params, step.forward), step.share)
+        });
+        let leads = |at: u32| self.steps.iter().any(|step| step.from == Some(at));
+        all.filter(|(at, _)| !leads(*at)).collect()
     }
 
     /// Adds the constant time of links, ports and switches; the expected value if

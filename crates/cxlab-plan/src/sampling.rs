@@ -29,13 +29,11 @@ pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Problems) {
     }
     let least = warmup.saturating_add(detailed).saturating_mul(2);
     if every < least {
-        fields.wrong(
-            "sampling.every",
-            format!(
-                "found {every}; allowed with warmup = {warmup} and detailed = {detailed}: {least} and more, \
-                 twice both together"
-            ),
+        let message = format!(
+            "found {every}; allowed with warmup = {warmup} and detailed = {detailed}: {least} and more, \
+             twice both together"
         );
+        fields.wrong("sampling.every", message);
     }
     let given = [
         ("warmup", measure.warmup.is_some(), "warmup_requests"),
@@ -47,13 +45,11 @@ pub(crate) fn check_keys(scenario: &Scenario, problems: &mut Problems) {
         ("duration", measure.duration.is_some(), "requests"),
     ];
     for (field, _, instead) in given.iter().filter(|(_, given, _)| *given) {
-        fields.wrong(
-            field,
-            format!(
-                "found a time, and sampling too, where most requests take none; allowed with sampling: \
-                 {instead}"
-            ),
+        let message = format!(
+            "found a time, and sampling too, where most requests take none; allowed with sampling: \
+             {instead}"
         );
+        fields.wrong(field, message);
     }
 }
 
@@ -64,21 +60,16 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Problem> {
     if scenario.measure.sampling.is_none() {
         return Ok(());
     }
-    let found = of_system(scenario)
-        .or_else(|| {
-            plan.hosts
-                .iter()
-                .zip(&plan.caching)
-                .find_map(|(host, caching)| of_host(host, &scenario.hosts[host.group], *caching))
-        })
-        .or_else(|| {
-            let number = plan
-                .media
-                .devices
-                .iter()
-                .position(|medium| !medium.can_be_warmed())?;
-            Some((format!("devices[{number}].memory"), "media of cxlab's own"))
-        });
+    let of_hosts = || {
+        let mut hosts = plan.hosts.iter().zip(&plan.caching);
+        hosts.find_map(|(host, caching)| of_host(host, &scenario.hosts[host.group], *caching))
+    };
+    let of_media = || {
+        let mut media = plan.media.devices.iter();
+        let number = media.position(|medium| !medium.can_be_warmed())?;
+        Some((format!("devices[{number}].memory"), "media of cxlab's own"))
+    };
+    let found = of_system(scenario).or_else(of_hosts).or_else(of_media);
     let Some((found, allowed)) = found else {
         return Ok(());
     };
@@ -92,20 +83,21 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Problem> {
 }
 
 fn of_system(scenario: &Scenario) -> Option<(String, &'static str)> {
+    let errors = media_errors::has_any(scenario);
+    let stays = "a system that stays as it is";
+    let begin = "hosts that begin with their workload";
     let given = [
-        ("accelerators", !scenario.accelerators.is_empty()),
-        ("events", !scenario.events.is_empty()),
-        ("failures", scenario.failures.is_some()),
-        ("devices[].media_errors", media_errors::has_any(scenario)),
-        ("enumeration", scenario.enumeration.is_some()),
+        (
+            "accelerators",
+            !scenario.accelerators.is_empty(),
+            "hosts alone",
+        ),
+        ("events", !scenario.events.is_empty(), stays),
+        ("failures", scenario.failures.is_some(), stays),
+        ("devices[].media_errors", errors, "media without errors"),
+        ("enumeration", scenario.enumeration.is_some(), begin),
     ];
-    let (found, _) = given.into_iter().find(|(_, given)| *given)?;
-    let allowed = match found {
-        "accelerators" => "hosts alone",
-        "enumeration" => "hosts that begin with their workload",
-        "devices[].media_errors" => "media without errors",
-        _ => "a system that stays as it is",
-    };
+    let (found, _, allowed) = given.into_iter().find(|(_, given, _)| *given)?;
     Some((found.to_owned(), allowed))
 }
 
@@ -121,10 +113,6 @@ fn of_host(host: &PlannedHost, group: &HostGroup, caching: bool) -> Option<(Stri
         }
         HostKind::Requester(_) => {}
     }
-    caching.then(|| {
-        (
-            format!("{at} with a coherent cache"),
-            "memory that hosts keep coherent (`coherence.model = \"hdm-h\"`)",
-        )
-    })
+    let allowed = "memory that hosts keep coherent (`coherence.model = \"hdm-h\"`)";
+    caching.then(|| (format!("{at} with a coherent cache"), allowed))
 }

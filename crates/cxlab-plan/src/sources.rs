@@ -113,9 +113,8 @@ impl Plan {
             let programs = self.programs(host, requester, &runs)?;
             return Ok(Source::Processor(Box::new(NoThreads), programs));
         }
-        let kernel = workload
-            .threads(&self.thread_context(host, seed))
-            .map_err(|error| self.workload_problem(at, error))?;
+        let kernel = workload.threads(&self.thread_context(host, seed));
+        let kernel = kernel.map_err(|error| self.workload_problem(at, error))?;
         let programs = match (&group.beside, &self.beside[at]) {
             (Some(beside), Some(workload)) => {
                 let runs = Runs {
@@ -133,16 +132,12 @@ impl Plan {
         let more = programs.first().map_or(0, |one| one.program.phases().len());
         if phases + more > 256 {
             let found = format_args!("{more} phases beside {phases}");
-            return Err(Problem::refused(
-                format!("{path}.beside"),
-                found,
-                "256 in all",
-            ));
+            let path = format!("{path}.beside");
+            return Err(Problem::refused(path, found, "256 in all"));
         }
         Ok(Source::Processor(kernel, programs))
     }
 
-    /// A program for each of the given cores.
     fn programs(
         &self,
         host: usize,
@@ -197,13 +192,13 @@ impl Plan {
     pub fn thread_context(&self, host: usize, seed: u64) -> ThreadContext {
         let planned = &self.hosts[host];
         let group = &self.scenario.hosts[planned.group];
-        let elements = self
-            .accelerators_of(host)
-            .map(|(_, group)| group.device.elements);
+        let accelerators = self.accelerators_of(host);
+        let elements = accelerators.map(|(_, group)| group.device.elements);
         let (local, bases) = match self.has_os(host) {
             true => (self.heap(host), VIRTUAL),
             false => (group.own_memory(), Bases::PHYSICAL),
         };
+        let cores = group.processor().map(|processor| processor.cores);
         let mut draws = StreamRng::new(seed, &format!("{}/threads", planned.name));
         ThreadContext {
             seed,
@@ -211,9 +206,7 @@ impl Plan {
             span: planned.map.span(),
             local,
             bases,
-            cores: group.processor().map_or(0, |processor| {
-                (processor.cores - group.cores_beside()) as usize
-            }),
+            cores: cores.map_or(0, |cores| (cores - group.cores_beside()) as usize),
             accelerators: self.accelerators_of(host).count(),
             elements: elements.min().unwrap_or(0) as usize,
         }

@@ -34,15 +34,14 @@ fn mixed_interleaving(
         Some((group, &scenario.devices[group]))
     };
     let windows = hosts.iter().flat_map(|host| host.map.windows());
-    let different = windows.filter_map(|window| {
-        let of = window.targets.iter();
-        let mut media =
-            of.filter_map(|target| medium(usize::from(target.0).checked_sub(hosts.len())?));
+    let mut different = windows.filter_map(|window| {
+        let targets = window.targets.iter().map(|target| usize::from(target.0));
+        let mut media = targets.filter_map(|target| medium(target.checked_sub(hosts.len())?));
         let first = media.next()?;
         let other = media.find(|(at, group)| *at != first.0 && group.memory != first.1.memory)?;
         Some((first, other))
     });
-    let ((_, first), (at, other)) = different.into_iter().next()?;
+    let ((_, first), (at, other)) = different.next()?;
     Some(Note::new(
         "address_map",
         format!(
@@ -96,15 +95,11 @@ fn late_events(scenario: &Scenario) -> Vec<Note> {
     let end = warmup.0.saturating_add(duration.0);
     let events = scenario.events.iter().enumerate();
     let late = events.filter(|(_, event)| event.at().0 > end);
-    late.map(|(number, event)| {
-        let at = event.at();
-        Note::new(
-            format!("events[{number}]"),
-            format!(
-                "will not happen: the run ends {} after the workloads begin, before {at}",
-                Picos(end)
-            ),
-        )
-    })
-    .collect()
+    let notes = late.map(|(number, event)| {
+        let (end, at) = (Picos(end), event.at());
+        let message =
+            format!("will not happen: the run ends {end} after the workloads begin, before {at}");
+        Note::new(format!("events[{number}]"), message)
+    });
+    notes.collect()
 }

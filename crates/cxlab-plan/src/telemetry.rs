@@ -59,10 +59,8 @@ impl Qos {
         for (number, host) in plan.hosts.iter().enumerate() {
             let issue = plan.scenario.hosts[host.group].requester();
             let throttle = issue.and_then(|issue| issue.throttle.as_ref());
-            let reached = qos.devices.iter().flatten();
-            let is_told = reached
-                .into_iter()
-                .any(|device| device.hosts.contains(&number));
+            let mut reached = qos.devices.iter().flatten();
+            let is_told = reached.any(|device| device.hosts.contains(&number));
             qos.throttles[number] = throttle.filter(|_| is_told).map(|throttle| {
                 let at = |at: Picos| throttle.clone().with_part(qos.part(plan, number, at));
                 let mut steps = Vec::new();
@@ -85,10 +83,8 @@ impl Qos {
     fn part(&self, plan: &Plan, host: usize, at: Picos) -> BytesPerSec {
         let devices = plan.devices.iter().zip(&self.devices);
         let parts = devices.filter_map(|(device, qos)| {
-            let qos = qos.as_ref()?;
-            qos.hosts
-                .contains(&host)
-                .then(|| qos.part(&device.share_changes(), host, at))
+            let qos = qos.as_ref().filter(|qos| qos.hosts.contains(&host))?;
+            Some(qos.part(&device.share_changes(), host, at))
         });
         let wires = (plan.host_gb_per_s(host) * 1e9) as u64;
         BytesPerSec(parts.sum::<u64>().min(wires))
@@ -169,11 +165,8 @@ fn resolve(
     let Some(params) = &group.qos else {
         return Ok(None);
     };
-    let own = |link: &&PlannedLink| {
-        [link.a, link.b]
-            .iter()
-            .any(|end| matches!(end, End::Device(of, _) if *of == number))
-    };
+    let is_it = |end: &End| matches!(end, End::Device(of, _) if *of == number);
+    let own = |link: &&PlannedLink| [link.a, link.b].iter().any(is_it);
     let links = || plan.links.iter().filter(own).map(|link| &link.params);
     let rate: f64 = links().map(|link| 1.0 / link.line_ps()).sum();
     // A device without a link serves no requests.
@@ -206,11 +199,8 @@ fn resolve(
     ] {
         if found <= limit {
             let allowed = format_args!("more than `{below}`, which is {limit} by default");
-            return Err(Problem::refused(
-                format!("devices[{at}].qos.{field}"),
-                found,
-                allowed,
-            ));
+            let path = format!("devices[{at}].qos.{field}");
+            return Err(Problem::refused(path, found, allowed));
         }
     }
     let shares = params.shares.iter().filter_map(|share| {
@@ -255,16 +245,14 @@ fn measure(plan: &Plan, at: usize, port_ps: f64) -> Result<Saturation, Problem> 
     };
     let mut rng = StreamRng::new(plan.scenario.seed, "qos/reads");
     let lines = (group.capacity.0 / LINE_BYTES).max(1);
-    let reads: Vec<ProbeAccess> = (0..READS)
-        .map(|_| ProbeAccess {
-            dpa: Dpa(rng.below(lines) * LINE_BYTES),
-            write: false,
-        })
-        .collect();
-    fill(fresh, &reads, group.controller.contexts, port_ps).map_err(|error| {
-        Problem::new(
-            format!("devices[{at}].memory"),
-            format!("{error}; allowed with `qos`: media that answer by themselves"),
-        )
+    let reads = (0..READS).map(|_| ProbeAccess {
+        dpa: Dpa(rng.below(lines) * LINE_BYTES),
+        write: false,
+    });
+    let reads: Vec<ProbeAccess> = reads.collect();
+    let found = fill(fresh, &reads, group.controller.contexts, port_ps);
+    found.map_err(|error| {
+        let message = format!("{error}; allowed with `qos`: media that answer by themselves");
+        Problem::new(format!("devices[{at}].memory"), message)
     })
 }

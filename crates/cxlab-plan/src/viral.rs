@@ -67,11 +67,8 @@ pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems)
         }
         if group.media_errors.is_some() {
             let path = format!("devices[{at}].media_errors");
-            wrong(
-                path,
-                "media errors",
-                "none (a dropped write does not repair a line)",
-            );
+            let allowed = "none (a dropped write does not repair a line)";
+            wrong(path, "media errors", allowed);
         }
     }
     if !scenario.accelerators.is_empty() {
@@ -155,7 +152,6 @@ impl Fabric<'_> {
         Ok(())
     }
 
-    /// Numbers of the devices of which a host has memory.
     fn devices(&self, host: &PlannedHost) -> Vec<usize> {
         let mut devices: Vec<usize> = host.targets(self.hosts.len()).collect();
         devices.sort_unstable();

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Denied, FailedRequests};
 use crate::system::{Node, System};
 
-/// Batches that there are at most.
 const MOST: usize = 64;
 /// The first length where nothing completed before: 250 ns.
 const FIRST_PS: u64 = 250_000;
@@ -28,7 +27,6 @@ const FETCHED: usize = 8;
 pub(crate) struct OfIssuer {
     /// Reads completed with data.
     pub(crate) reads: u64,
-    /// Number of completed writes.
     pub(crate) writes: u64,
     /// Requests served: neither denied nor failed.
     pub(crate) requests: u64,
@@ -38,7 +36,6 @@ pub(crate) struct OfIssuer {
     pub(crate) in_flight: u64,
 }
 
-/// Counters of a device.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct OfDevice {
     pub(crate) reads: u64,
@@ -107,10 +104,7 @@ impl Tally {
         }
         tally.links.reserve_exact(2 * system.directions.len());
         for some in system.directions.chunks(FETCHED) {
-            let ends = || {
-                some.iter()
-                    .flat_map(|links| [links.forward, links.backward])
-            };
+            let ends = || (some.iter()).flat_map(|links| [links.forward, links.backward]);
             for (component, port) in ends().filter(|(component, _)| own(*component)) {
                 let node = system.simulation.component_mut(component);
                 prefetch(&node.port_mut(port).transmitter);
@@ -138,21 +132,15 @@ impl Tally {
         for (sum, stage) in self.stages.iter_mut().zip(stats.stages_ps) {
             *sum = sum.wrapping_add(stage);
         }
-        let hops: Vec<OfHops> = (stats.by_hops.iter())
-            .map(|hops| OfHops {
-                requests: hops.count,
-                latency: hops.latency_ps as u64,
-                queue: hops.queue_ps as u64,
-            })
-            .collect();
-        each(&mut self.hops, &hops, |own, one| {
-            own.combine(one, u64::wrapping_add);
+        let hops = stats.by_hops.iter().map(|hops| OfHops {
+            requests: hops.count,
+            latency: hops.latency_ps as u64,
+            queue: hops.queue_ps as u64,
         });
-    }
-
-    /// Adds what another rank has read at the same moment.
-    fn merge(&mut self, other: &Tally) {
-        self.combine(other, u64::wrapping_add);
+        let hops: Vec<OfHops> = hops.collect();
+        each(&mut self.hops, &hops, |own, one| {
+            own.combine(one, u64::wrapping_add)
+        });
     }
 
     /// What was counted since another tally of the same system.
@@ -239,11 +227,9 @@ impl OfIssuer {
     }
 }
 
-/// The batches of a measurement.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct Batches {
     start: u64,
-    /// Length of a batch.
     width: u64,
     /// What was counted at the beginning and at the end of each batch.
     edges: Vec<Tally>,
@@ -286,7 +272,7 @@ impl Batches {
     /// Adds what another rank has read at the same moments.
     pub(crate) fn merge(&mut self, other: &Batches) {
         for (sum, one) in self.edges.iter_mut().zip(&other.edges) {
-            sum.merge(one);
+            sum.combine(one, u64::wrapping_add);
         }
     }
 
@@ -320,8 +306,7 @@ impl Batches {
     /// What each batch added to a counter.
     pub(crate) fn column(&self, of: impl Fn(&Tally) -> u64) -> Vec<f64> {
         let read: Vec<u64> = self.edges.iter().map(of).collect();
-        read.windows(2)
-            .map(|two| two[1].wrapping_sub(two[0]) as f64)
-            .collect()
+        let added = |two: &[u64]| two[1].wrapping_sub(two[0]) as f64;
+        read.windows(2).map(added).collect()
     }
 }

@@ -19,7 +19,6 @@ pub(crate) enum Style {
     Band,
 }
 
-/// Values at places.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
@@ -42,7 +41,6 @@ pub(crate) struct Chart {
     pub(crate) x: String,
     pub(crate) y: String,
     pub(crate) series: Vec<Series>,
-    /// Bars, instead of series.
     pub(crate) bars: Vec<Bar>,
     /// What colours mean, where no series says it.
     pub(crate) legend: Vec<(String, usize)>,
@@ -83,10 +81,8 @@ pub(crate) fn page(title: &str, charts: &[Chart], in_row: usize) -> String {
         escaped(title)
     );
     for (at, chart) in charts.iter().enumerate() {
-        let (x, y) = (
-            (at % in_row) as f64 * WIDTH,
-            head + (at / in_row) as f64 * height,
-        );
+        let x = (at % in_row) as f64 * WIDTH;
+        let y = head + (at / in_row) as f64 * height;
         let _ = writeln!(text, "<g transform=\"translate({x},{y})\">");
         chart.draw(&mut text);
         text.push_str("</g>\n");
@@ -104,21 +100,26 @@ fn escaped(text: &str) -> String {
 
 /// Round numbers from a little below `low` to a little above `high`: first, step, last.
 fn ticks(low: f64, high: f64) -> (f64, f64, f64) {
-    let span = if high > low {
-        high - low
-    } else {
-        high.abs().max(1.0)
+    let span = match high > low {
+        true => high - low,
+        false => high.abs().max(1.0),
     };
     let rough = span / 5.0;
     let power = libm::pow(10.0, libm::floor(libm::log10(rough)));
-    let step = [1.0, 2.0, 2.5, 5.0, 10.0]
-        .into_iter()
-        .map(|factor| factor * power)
-        .find(|step| *step >= rough * 0.999)
-        .unwrap_or(10.0 * power);
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * power);
+    let step = steps.into_iter().find(|step| *step >= rough * 0.999);
+    let step = step.unwrap_or(10.0 * power);
     let first = libm::floor(low / step + 1e-9) * step;
     let last = libm::ceil(high / step - 1e-9) * step;
     (first, step, if last > first { last } else { first + step })
+}
+
+/// Where a value of an axis is.
+fn scale(value: f64, doubling: bool) -> f64 {
+    match doubling {
+        true => libm::log2(value.max(1e-9)),
+        false => value,
+    }
 }
 
 fn number(value: f64) -> String {
@@ -136,14 +137,7 @@ struct Axes {
 
 impl Axes {
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let scale = |value: f64| {
-            if self.doubling {
-                libm::log2(value.max(1e-9))
-            } else {
-                value
-            }
-        };
-        let part = (scale(x) - self.x.0) / (self.x.1 - self.x.0);
+        let part = (scale(x, self.doubling) - self.x.0) / (self.x.1 - self.x.0);
         let up = (y - self.y.0) / (self.y.1 - self.y.0);
         (
             LEFT + part * (WIDTH - LEFT - RIGHT),
@@ -172,37 +166,29 @@ impl Chart {
         );
         let axes = self.axes();
         self.frame(out, &axes);
-        if self.bars.is_empty() {
-            self.lines(out, &axes);
-        } else {
-            self.columns(out, &axes);
+        match self.bars.is_empty() {
+            true => self.lines(out, &axes),
+            false => self.columns(out, &axes),
         }
         self.write_legend(out);
     }
 
+    fn shows(&self, x: f64) -> bool {
+        self.x_ends.is_none_or(|(low, high)| low <= x && x <= high)
+    }
+
     fn axes(&self) -> Axes {
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let shown = |x: f64| self.x_ends.is_none_or(|(low, high)| low <= x && x <= high);
-        let heights = points().filter(|(x, _)| shown(*x)).map(|(_, y)| *y);
-        let tops = self
-            .bars
-            .iter()
-            .map(|bar| bar.parts.iter().map(|(value, _)| value).sum::<f64>());
-        let (low, high) = heights
-            .chain(tops)
-            .fold((0.0, 0.0), |(low, high): (f64, f64), y| {
-                (low.min(y), high.max(y))
-            });
+        let heights = points().filter(|(x, _)| self.shows(*x)).map(|(_, y)| *y);
+        let sum = |bar: &Bar| bar.parts.iter().map(|(value, _)| value).sum::<f64>();
+        let all = heights.chain(self.bars.iter().map(sum));
+        let (low, high) = all.fold((0.0_f64, 0.0_f64), |(low, high), y| {
+            (low.min(y), high.max(y))
+        });
         let (low, _, high) = ticks(low, high);
-        let scale = |x: f64| {
-            if self.doubling {
-                libm::log2(x.max(1e-9))
-            } else {
-                x
-            }
-        };
         let ends = points().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (x, _)| {
-            (low.min(scale(*x)), high.max(scale(*x)))
+            let x = scale(*x, self.doubling);
+            (low.min(x), high.max(x))
         });
         let (left, right) = match (self.x_ends, ends) {
             (Some(ends), _) => ends,
@@ -252,9 +238,8 @@ impl Chart {
     fn x_ticks(&self, out: &mut String, axes: &Axes) {
         let bottom = HEIGHT - BOTTOM;
         let values: Vec<f64> = if self.doubling {
-            let mut all: Vec<f64> = (self.series.iter())
-                .flat_map(|series| series.points.iter().map(|(x, _)| *x))
-                .collect();
+            let points = self.series.iter().flat_map(|series| &series.points);
+            let mut all: Vec<f64> = points.map(|(x, _)| *x).collect();
             all.sort_by(f64::total_cmp);
             all.dedup();
             all
@@ -262,10 +247,8 @@ impl Chart {
             let (first, step, last) = ticks(axes.x.0, axes.x.1);
             let count = ((last - first) / step + 0.5) as usize;
             let inside = |value: &f64| *value >= axes.x.0 - 1e-9 && *value <= axes.x.1 + 1e-9;
-            (0..=count)
-                .map(|at| first + at as f64 * step)
-                .filter(inside)
-                .collect()
+            let steps = (0..=count).map(|at| first + at as f64 * step);
+            steps.filter(inside).collect()
         };
         for value in values {
             let (x, _) = axes.at(value, axes.y.0);
@@ -281,26 +264,16 @@ impl Chart {
     }
 
     fn lines(&self, out: &mut String, axes: &Axes) {
-        let mut all = self.series.iter().peekable();
+        let mut all = self.series.iter();
         while let Some(series) = all.next() {
             let colour = COLOURS[series.colour % COLOURS.len()];
-            let inside = |point: &&(f64, f64)| {
-                self.x_ends
-                    .is_none_or(|(low, high)| low <= point.0 && point.0 <= high)
-            };
             let places = |series: &Series| -> Vec<(f64, f64)> {
-                series
-                    .points
-                    .iter()
-                    .filter(inside)
-                    .map(|(x, y)| axes.at(*x, *y))
-                    .collect()
+                let inside = series.points.iter().filter(|(x, _)| self.shows(*x));
+                inside.map(|(x, y)| axes.at(*x, *y)).collect()
             };
             let mine = places(series);
-            let path = |points: &mut dyn Iterator<Item = &(f64, f64)>| {
-                points
-                    .map(|(x, y)| format!("{x:.1},{y:.1} "))
-                    .collect::<String>()
+            let path = |points: &mut dyn Iterator<Item = &(f64, f64)>| -> String {
+                points.map(|(x, y)| format!("{x:.1},{y:.1} ")).collect()
             };
             if series.style == Style::Band {
                 let Some(other) = all.next() else { break };
@@ -402,10 +375,8 @@ mod tests {
             (1e-7, 2e-7),
         ] {
             let (first, step, last) = ticks(low, high);
-            assert!(
-                first <= low && last >= high && step > 0.0,
-                "{low} {high}: {first} {step} {last}"
-            );
+            let covers = first <= low && last >= high && step > 0.0;
+            assert!(covers, "{low} {high}: {first} {step} {last}");
             assert!((last - first) / step < 12.0);
         }
         assert_eq!(ticks(0.0, 100.0), (0.0, 20.0, 100.0));
@@ -432,10 +403,8 @@ mod tests {
                     ..Chart::default()
                 };
                 let text = page("<&>", &[chart], 1);
-                assert!(
-                    !text.contains("NaN") && !text.contains("inf"),
-                    "{points:?}: {text}"
-                );
+                let odd = text.contains("NaN") || text.contains("inf");
+                assert!(!odd, "{points:?}: {text}");
                 assert!(text.contains("a &lt; b &amp; c"));
             }
         }

@@ -64,8 +64,7 @@ impl FromStr for Every {
             return Ok(Every::WarmUp);
         }
         if let Some(requests) = trimmed.strip_suffix("requests") {
-            let count = requests.trim().replace('_', "").parse();
-            return match count {
+            return match requests.trim().replace('_', "").parse() {
                 Ok(count @ FEWEST_REQUESTS..) => Ok(Every::Requests(count)),
                 _ => Err(wrong()),
             };
@@ -126,12 +125,9 @@ impl NotWritten {
     pub fn summary(&self) -> Option<String> {
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, last) = &*noted;
-        (*count > 0).then(|| {
-            format!(
-                "{count} of the run's checkpoints could not be written; the file is as it was before them. The last: \
-                 {last}"
-            )
-        })
+        (*count > 0).then(|| format!(
+            "{count} of the run's checkpoints could not be written; the file is as it was before them. The last: {last}"
+        ))
     }
 }
 
@@ -156,9 +152,7 @@ impl std::fmt::Display for CheckpointError {
                  which is replaced",
                 path.display()
             ),
-            CheckpointError::Unwritable(path, error) => {
-                write!(f, "{}: {error}", path.display())
-            }
+            CheckpointError::Unwritable(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
 }
@@ -201,7 +195,6 @@ impl Checkpoint {
         }
     }
 
-    /// The saved state.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -275,26 +268,26 @@ impl Origin {
     }
 
     pub(crate) fn check(&self, run: &Origin) -> Result<(), StateError> {
-        if self.version != run.version {
-            return Err(StateError::new(format!(
+        let wrong = if self.version != run.version {
+            format!(
                 "found a checkpoint of cxlab {}; allowed: of cxlab {}, which this is",
                 self.version, run.version
-            )));
-        }
-        if self.plan != run.plan {
-            return Err(StateError::new(format!(
+            )
+        } else if self.plan != run.plan {
+            format!(
                 "found a checkpoint of another system (plan {}); allowed: of this scenario with the same \
                  changes (plan {}), of which only [measure] and [execution] may differ",
                 self.plan, run.plan
-            )));
-        }
-        if self.seed != run.seed {
-            return Err(StateError::new(format!(
+            )
+        } else if self.seed != run.seed {
+            format!(
                 "found a checkpoint of a run with seed {}; allowed: seed {}, which this run has",
                 self.seed, run.seed
-            )));
-        }
-        Ok(())
+            )
+        } else {
+            return Ok(());
+        };
+        Err(StateError::new(wrong))
     }
 }
 
@@ -342,10 +335,7 @@ pub(crate) fn problems(plan: &Plan, system: &System, refusals: &[Refusal]) -> Ve
         let message =
             format!("found in a run with checkpoints: {what} (docs/guide/checkpoints.md)");
         let problem = Problem::new(path, message);
-        if !problems
-            .iter()
-            .any(|one| (&one.path, &one.message) == (&problem.path, &problem.message))
-        {
+        if !problems.contains(&problem) {
             problems.push(problem);
         }
     }
@@ -388,10 +378,8 @@ impl<'a> Writer<'a> {
                 .and_then(|()| WholeFile::create(path).map(drop))
                 .map_err(|error| CheckpointError::Unwritable(path.to_owned(), error))?;
             // A file that cannot be read is no checkpoint of this user.
-            let foreign = path.exists()
-                && read_state(path)
-                    .map_or(true, |found| !found.is_empty() && !state::is_state(&found));
-            if foreign {
+            let is_own = |found: Vec<u8>| found.is_empty() || state::is_state(&found);
+            if path.exists() && !read_state(path).is_ok_and(is_own) {
                 return Err(CheckpointError::Foreign(path.to_owned()));
             }
         }

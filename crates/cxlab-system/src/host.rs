@@ -121,7 +121,6 @@ impl Host {
         self.series.up_to(&self.completed())
     }
 
-    /// What it has completed, in all.
     fn completed(&self) -> Totals {
         let stats = self.stats();
         Totals {

@@ -63,7 +63,6 @@ impl Parts<'_> {
     }
 }
 
-/// Computes the intervals of one report.
 pub(crate) struct Intervals<'a> {
     batches: Option<Parts<'a>>,
     /// Why no value has an interval, where none has.
@@ -191,13 +190,8 @@ impl<'a> Group<'a> {
     }
 
     fn keep(&mut self, width: Result<f64, NoInterval>) -> Option<f64> {
-        match width {
-            Ok(width) => Some(width),
-            Err(why) => {
-                self.why = self.why.or(Some(why));
-                None
-            }
-        }
+        self.why = self.why.or(width.as_ref().err().copied());
+        width.ok()
     }
 
     /// Half-width of a rate in GB/s, from a counter of bytes.
@@ -311,10 +305,8 @@ pub(crate) fn relative(batches: Parts<'_>) -> Option<f64> {
 /// Simulated nanoseconds of `requests` requests at the samples' mean time per request, and the half-width
 /// of its interval.
 pub(crate) fn time_of(samples: &Samples, requests: u64) -> (Option<f64>, Option<f64>) {
-    let (spans, count) = (
-        samples.spans_ns(),
-        samples.column(|tally| tally.total().requests),
-    );
+    let spans = samples.spans_ns();
+    let count = samples.column(|tally| tally.total().requests);
     let all: f64 = count.iter().sum();
     if all <= 0.0 {
         return (None, None);

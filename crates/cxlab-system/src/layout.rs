@@ -8,24 +8,19 @@ use serde_json::{Map, Value};
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| width(column).unwrap_or(0))
-        .collect();
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::from(" ");
         for (column, cell) in row.iter().enumerate() {
             let width = widths[column];
-            if column == 0 {
-                line.push_str(&format!(" {cell:<width$}"));
-            } else {
-                line.push_str(&format!("  {cell:>width$}"));
-            }
+            line.push_str(&match column {
+                0 => format!(" {cell:<width$}"),
+                _ => format!("  {cell:>width$}"),
+            });
         }
         text.push_str(line.trim_end());
         text.push('\n');
@@ -38,13 +33,30 @@ pub fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
     values.iter().map(|value| (*value).to_owned()).collect()
 }
 
+/// A row of cells, with ` | ` between them.
+pub(crate) fn row(cells: &str) -> Vec<String> {
+    cells.split(" | ").map(str::to_owned).collect()
+}
+
+/// A table with the rows of the first of all components, and with a count of the others. Nothing where there are none.
+pub(crate) fn listed<T, R: IntoIterator<Item = Vec<String>>>(
+    head: &str,
+    all: &[T],
+    rows: impl Fn(&T) -> R,
+) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut shown = vec![row(head)];
+    shown.extend(all.iter().take(SHOWN).flat_map(rows));
+    shown.extend(more(all.len()));
+    table(&shown) + "\n"
+}
+
 /// A time in nanoseconds as tables show it.
 pub fn nanos(value: f64) -> String {
-    if value >= 100_000.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.1}")
-    }
+    let digits = usize::from(value < 100_000.0);
+    format!("{value:.digits$}")
 }
 
 /// A half-width of a confidence interval of a value, with as many digits as the value has.
@@ -85,7 +97,6 @@ pub(crate) fn more_than(shown: usize, all: usize) -> Option<Vec<String>> {
     (all > shown).then(|| vec![format!("... {} more in report.json", all - shown)])
 }
 
-/// A number of things, with the noun in its singular or plural.
 fn counted(number: usize, singular: &str, plural: &str) -> String {
     let noun = if number == 1 { singular } else { plural };
     format!("{number} {noun}")
@@ -147,7 +158,6 @@ fn without(rows: &mut [Vec<String>], columns: &[usize]) {
 /// first and the last of them where there are any.
 pub(crate) type LinkRow<'a> = (&'a str, f64, f64, f64, Option<[Option<f64>; 2]>);
 
-/// The busiest of these.
 pub(crate) fn busiest_links(mut links: Vec<LinkRow<'_>>) -> String {
     links.sort_by(|a, b| b.1.total_cmp(&a.1));
     let head = ["busiest links", "busy", "+-", "payload", "GB/s", "+-"];

@@ -74,8 +74,8 @@ fn is_result(path: &Path) -> io::Result<bool> {
             head.starts_with(b"{") && (ours.iter().any(|key| has(&head, key) || has(&tail, key)))
         }
         Some("svg") => {
-            let drawn =
-                head.starts_with(b"<svg xmlns=") && has(&head, "font-family=\"sans-serif\"");
+            let ours = "font-family=\"sans-serif\"";
+            let drawn = head.starts_with(b"<svg xmlns=") && has(&head, ours);
             drawn || has(&tail, "<!-- cxlab run ")
         }
         Some("parquet") => head.starts_with(b"PAR1") && has(&tail, "issued_ps"),
@@ -133,10 +133,8 @@ mod tests {
         ] {
             let path = dir.path().join(name);
             assert!(std::fs::write(&path, text).is_ok());
-            assert!(
-                is_result(&path).is_ok_and(|found| found == ours),
-                "{name}: {text}"
-            );
+            let found = is_result(&path);
+            assert!(found.is_ok_and(|found| found == ours), "{name}: {text}");
         }
         assert!(is_result(&dir.path().join("missing.json")).is_ok_and(|found| found));
     }

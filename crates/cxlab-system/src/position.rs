@@ -4,7 +4,6 @@ use cxlab_engine::units::SimTime;
 use cxlab_plan::windows::WindowEnd;
 use serde::{Deserialize, Serialize};
 
-/// What became of a warm-up.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Warmed {
     /// It lasted as long as the scenario says, or is not over.
@@ -32,6 +31,5 @@ pub(crate) struct RunPosition {
     pub(crate) seen: u64,
     /// Whether the window has ended at that sampling point.
     pub(crate) over: bool,
-    /// Outcome of the warm-up.
     pub(crate) warmed: Warmed,
 }

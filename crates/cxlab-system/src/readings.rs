@@ -72,10 +72,8 @@ impl<'a> Readings<'a> {
         window: Picos,
         end: SimTime,
     ) -> Result<Readings<'a>, String> {
-        let nodes = system
-            .simulation
-            .components()
-            .take(system.hosts + system.devices);
+        let nodes = system.simulation.components();
+        let nodes = nodes.take(system.hosts + system.devices);
         let issuers = nodes.filter_map(Node::host).map(|host| {
             Ok(IssuerReadings {
                 integral: check_host(host, end)?,

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use cxlab_files::WholeFile;
 use cxlab_host::{Failure, RequestRow, STAGE_NAMES};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
-use parquet::data_type::{BoolType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
 use parquet::schema::types::Type;
 
 /// How a column's value is taken from a row.
@@ -58,15 +60,11 @@ const COLUMNS: &[(&str, Column)] = &[
     ),
 ];
 
-/// All columns in order.
 fn columns() -> Vec<(String, Column)> {
-    let named = COLUMNS
-        .iter()
-        .map(|(name, column)| ((*name).to_owned(), *column));
-    let stages = STAGE_NAMES
-        .iter()
-        .enumerate()
-        .map(|(at, stage)| (format!("{stage}_ps"), Column::Stage(at)));
+    let named = COLUMNS.iter();
+    let named = named.map(|(name, column)| ((*name).to_owned(), *column));
+    let stages = STAGE_NAMES.iter().enumerate();
+    let stages = stages.map(|(at, stage)| (format!("{stage}_ps"), Column::Stage(at)));
     named.chain(stages).collect()
 }
 
@@ -120,9 +118,8 @@ impl RequestColumns {
 
     /// Names and values, in the order of the file.
     pub fn into_columns(self) -> impl Iterator<Item = (String, Values)> {
-        self.columns
-            .into_iter()
-            .map(|(name, _, values)| (name, values))
+        let columns = self.columns.into_iter();
+        columns.map(|(name, _, values)| (name, values))
     }
 }
 
@@ -233,31 +230,22 @@ fn write_column(
     let Some(mut writer) = group.next_column()? else {
         return Ok(());
     };
+    let to = &mut writer;
     match column {
-        Column::Int32(get) => {
-            let values: Vec<i32> = rows.iter().map(get).collect();
-            writer
-                .typed::<Int32Type>()
-                .write_batch(&values, None, None)?;
-        }
-        Column::Int64(get) => {
-            let values: Vec<i64> = rows.iter().map(get).collect();
-            writer
-                .typed::<Int64Type>()
-                .write_batch(&values, None, None)?;
-        }
-        Column::Bool(get) => {
-            let values: Vec<bool> = rows.iter().map(get).collect();
-            writer
-                .typed::<BoolType>()
-                .write_batch(&values, None, None)?;
-        }
-        Column::Stage(at) => {
-            let values: Vec<i64> = rows.iter().map(|row| row.stages[*at] as i64).collect();
-            writer
-                .typed::<Int64Type>()
-                .write_batch(&values, None, None)?;
-        }
-    }
+        Column::Int32(get) => put::<Int32Type>(to, rows.iter().map(get)),
+        Column::Int64(get) => put::<Int64Type>(to, rows.iter().map(get)),
+        Column::Bool(get) => put::<BoolType>(to, rows.iter().map(get)),
+        Column::Stage(at) => put::<Int64Type>(to, rows.iter().map(|row| row.stages[*at] as i64)),
+    }?;
     writer.close()
+}
+
+/// Writes all values of a column.
+fn put<T: DataType>(
+    writer: &mut SerializedColumnWriter<'_>,
+    values: impl Iterator<Item = T::T>,
+) -> Result<(), ParquetError> {
+    let values: Vec<T::T> = values.collect();
+    let written = writer.typed::<T>().write_batch(&values, None, None);
+    written.map(drop)
 }

@@ -8,9 +8,9 @@ use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 
 use crate::chart::{Chart, Series, Style, page};
-use crate::layout::{SHOWN, cells, nanos, plus_minus, plus_minus_nanos, table};
+use crate::layout::{SHOWN, cells, nanos, plus_minus, plus_minus_nanos, row, table};
 use crate::output::run_id;
-use crate::report::{HostReport, Latency, Report};
+use crate::report::{Bandwidth, HostReport, Latency, Report};
 use crate::statistics;
 
 /// Fewest and most seeds of a command.
@@ -145,10 +145,8 @@ fn of_issuers(name: &str, issuers: &[HostReport]) -> Vec<(String, f64)> {
     let issuers = issuers.iter().enumerate();
     let all = issuers.flat_map(|(number, issuer)| {
         let name = format!("{name}[{number}]");
-        let mut all = vec![(
-            format!("{name}.bandwidth_gb_per_s.total"),
-            issuer.bandwidth_gb_per_s.total,
-        )];
+        let bandwidth = issuer.bandwidth_gb_per_s.total;
+        let mut all = vec![(format!("{name}.bandwidth_gb_per_s.total"), bandwidth)];
         all.extend(percentiles(
             &format!("{name}.latency_ns"),
             &issuer.latency_ns,
@@ -161,14 +159,10 @@ fn of_issuers(name: &str, issuers: &[HostReport]) -> Vec<(String, f64)> {
 
 /// The main numbers of a report, by their path in it. Reports of one plan have the same paths.
 fn values(report: &Report) -> Vec<(String, f64)> {
-    let bandwidth = &report.bandwidth_gb_per_s;
-    let mut all: Vec<(String, f64)> = [
-        ("total", bandwidth.total),
-        ("read", bandwidth.read),
-        ("write", bandwidth.write),
-    ]
-    .map(|(part, value)| (format!("bandwidth_gb_per_s.{part}"), value))
-    .into();
+    let Bandwidth { total, read, write } = report.bandwidth_gb_per_s;
+    let rates = [("total", total), ("read", read), ("write", write)];
+    let rates = rates.map(|(part, value)| (format!("bandwidth_gb_per_s.{part}"), value));
+    let mut all: Vec<(String, f64)> = rates.into();
     all.extend(percentiles("latency_ns", &report.latency_ns));
     all.extend(percentiles("read_latency_ns", &report.read_latency_ns));
     let in_flight = report.littles_law.in_flight;
@@ -183,15 +177,14 @@ fn values(report: &Report) -> Vec<(String, f64)> {
     all
 }
 
+/// How a value and the half-width of its interval are shown.
+type Shown = (fn(f64) -> String, fn(Option<f64>) -> String);
+
 impl SeedsReport {
     /// Of the runs of one plan, by seed, of so many that were asked for; `None` without a run.
     pub fn new(asked: u64, runs: Vec<Kept>) -> Option<SeedsReport> {
         let first = runs.first()?;
-        let (version, scenario, plan_hash) = (
-            first.version.clone(),
-            first.scenario.clone(),
-            first.plan_hash.clone(),
-        );
+        let (version, plan_hash) = (first.version.clone(), first.plan_hash.clone());
         let names: Vec<String> = first.values.iter().map(|(name, _)| name.clone()).collect();
         let whole = || runs.iter().filter(|run| !run.run.partial);
         let quantities = names.into_iter().enumerate().map(|(at, name)| {
@@ -199,23 +192,17 @@ impl SeedsReport {
             Quantity::of(name, values.map(|(_, value)| *value).collect())
         });
         let quantities = quantities.collect();
-        let parts = runs.iter().flat_map(|run| {
-            let run = &run.run;
-            [
-                run.seed.to_string(),
-                run.digest.clone(),
-                run.sim_time_ns.to_string(),
-            ]
+        let parts = runs.iter().flat_map(|Kept { run, .. }| {
+            let seed = run.seed.to_string();
+            [seed, run.digest.clone(), run.sim_time_ns.to_string()]
         });
-        let parts: Vec<String> = [version.clone(), plan_hash.clone(), asked.to_string()]
-            .into_iter()
-            .chain(parts)
-            .collect();
+        let own = [version.clone(), plan_hash.clone(), asked.to_string()];
+        let parts: Vec<String> = own.into_iter().chain(parts).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         Some(SeedsReport {
             run: run_id(&parts),
             version,
-            scenario,
+            scenario: first.scenario.clone(),
             plan_hash,
             asked,
             partial: whole().count() as u64 != asked,
@@ -239,12 +226,9 @@ impl SeedsReport {
             (Some(first), Some(last)) => format!("seeds {} to {}", first.seed, last.seed),
             _ => String::new(),
         };
+        let (whole, asked) = (self.whole(), self.asked);
         let partial = match self.partial {
-            true => format!(
-                " (interrupted: {} of {} runs are whole)",
-                self.whole(),
-                self.asked
-            ),
+            true => format!(" (interrupted: {whole} of {asked} runs are whole)"),
             false => String::new(),
         };
         let head = format!(
@@ -257,39 +241,26 @@ impl SeedsReport {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![cells(["", "mean", "95 %", "least", "largest"])];
-        let rates = [
-            ("bandwidth, GB/s", "bandwidth_gb_per_s.total"),
-            ("  read", "bandwidth_gb_per_s.read"),
-            ("  write", "bandwidth_gb_per_s.write"),
-        ];
-        let times = [
-            ("latency, ns: mean", "latency_ns.mean"),
-            ("  p50", "latency_ns.p50"),
-            ("  p90", "latency_ns.p90"),
-            ("  p99", "latency_ns.p99"),
-            ("  p99.9", "latency_ns.p999"),
-            ("  max", "latency_ns.max"),
-        ];
-        let rate = |value: f64| format!("{value:.3}");
-        for (shown, name) in rates {
+        let rate: Shown = (|value| format!("{value:.3}"), |width| plus_minus(width, 3));
+        let time: Shown = (nanos, plus_minus_nanos);
+        for (shown, name, (value, width)) in [
+            ("bandwidth, GB/s", "bandwidth_gb_per_s.total", rate),
+            ("  read", "bandwidth_gb_per_s.read", rate),
+            ("  write", "bandwidth_gb_per_s.write", rate),
+            ("latency, ns: mean", "latency_ns.mean", time),
+            ("  p50", "latency_ns.p50", time),
+            ("  p90", "latency_ns.p90", time),
+            ("  p99", "latency_ns.p99", time),
+            ("  p99.9", "latency_ns.p999", time),
+            ("  max", "latency_ns.max", time),
+        ] {
             if let Some(one) = self.quantity(name) {
                 rows.push(vec![
                     shown.to_owned(),
-                    rate(one.mean),
-                    plus_minus(one.ci95, 3),
-                    rate(one.min),
-                    rate(one.max),
-                ]);
-            }
-        }
-        for (shown, name) in times {
-            if let Some(one) = self.quantity(name) {
-                rows.push(vec![
-                    shown.to_owned(),
-                    nanos(one.mean),
-                    plus_minus_nanos(one.ci95),
-                    nanos(one.min),
-                    nanos(one.max),
+                    value(one.mean),
+                    width(one.ci95),
+                    value(one.min),
+                    value(one.max),
                 ]);
             }
         }
@@ -298,9 +269,7 @@ impl SeedsReport {
 
     /// Hosts and accelerators, at most [`SHOWN`] of each.
     fn issuers(&self, names: &[&str]) -> String {
-        let mut rows = vec![cells([
-            "host", "GB/s", "95 %", "mean, ns", "95 %", "p99, ns", "95 %",
-        ])];
+        let mut rows = vec![row("host | GB/s | 95 % | mean, ns | 95 % | p99, ns | 95 %")];
         let mut names = names.iter();
         for kind in ["hosts", "accelerators"] {
             for number in 0.. {
@@ -336,10 +305,8 @@ impl SeedsReport {
     /// differ in numbers alone are one.
     pub fn notes(&self) -> Vec<(&Note, usize)> {
         fn is_alike(one: &Note, other: &Note) -> bool {
-            let words = |note: &Note| {
-                note.message
-                    .replace(|c: char| c.is_ascii_digit() || c == '.', "")
-            };
+            let digits = |c: char| c.is_ascii_digit() || c == '.';
+            let words = |note: &Note| note.message.replace(digits, "");
             one.path == other.path && words(one) == words(other)
         }
         let mut notes: Vec<(&Note, usize)> = Vec::new();

@@ -191,9 +191,8 @@ impl Series {
             self.double();
         }
         self.number = (span / self.width) as u32;
-        self.edge = self
-            .start
-            .saturating_add(self.width.saturating_mul(u64::from(self.number) + 1));
+        let span = self.width.saturating_mul(u64::from(self.number) + 1);
+        self.edge = self.start.saturating_add(span);
     }
 
     fn double(&mut self) {
@@ -254,12 +253,10 @@ impl Profile {
     /// little was completed to say so.
     pub(crate) fn settled(&self) -> Option<SimTime> {
         let rate = statistics::truncation(&self.requests)?;
-        let filled: Vec<usize> = (0..self.requests.len())
-            .filter(|bin| self.requests[*bin] > 0.0)
-            .collect();
-        let means: Vec<f64> = (filled.iter())
-            .map(|bin| self.latency[*bin] / self.requests[*bin])
-            .collect();
+        let filled = (0..self.requests.len()).filter(|bin| self.requests[*bin] > 0.0);
+        let filled: Vec<usize> = filled.collect();
+        let mean = |bin: &usize| self.latency[*bin] / self.requests[*bin];
+        let means: Vec<f64> = filled.iter().map(mean).collect();
         let latency = filled[statistics::truncation(&means)?];
         let bin = rate.max(latency) as u64;
         Some(SimTime(self.start.0 + bin * self.width))
@@ -315,11 +312,10 @@ pub(crate) fn sum(all: impl IntoIterator<Item = Series>, end: SimTime) -> TimeSe
     let all = |bins: &Bins| bins.column(count, |bin| bin.reads + bin.writes);
     let unserved = all(denied).into_iter().zip(all(failed));
     let served = (all(done).into_iter().zip(unserved)).map(|(all, (a, b))| all - a - b);
+    let mean = |(latency, served): (&u64, u64)| *latency as f64 / 1e3 / served.max(1) as f64;
     TimeSeries {
         bin_ns: sum.width as f64 / 1e3,
-        latency_ns: (latencies.iter().zip(served))
-            .map(|(latency, served)| *latency as f64 / 1e3 / served.max(1) as f64)
-            .collect(),
+        latency_ns: (latencies.iter().zip(served)).map(mean).collect(),
         denied_reads: denied.column_if_any(count, |bin| bin.reads),
         denied_writes: denied.column_if_any(count, |bin| bin.writes),
         failed_reads: failed.column_if_any(count, |bin| bin.reads),
@@ -358,10 +354,8 @@ mod tests {
     fn every_completion_is_in_the_bin_of_its_time() {
         let series = sum_of(&[&told([0, 0, 3, 255])], 256);
         assert_eq!((series.bin_ns, series.reads.len()), (1.0, 256));
-        assert_eq!(
-            (series.reads[0], series.reads[3], series.reads[255]),
-            (2, 1, 1)
-        );
+        let reads = [0, 3, 255].map(|bin| series.reads[bin]);
+        assert_eq!(reads, [2, 1, 1]);
         assert_eq!((series.latency_ns[0], series.latency_ns[1]), (5.0, 0.0));
     }
 

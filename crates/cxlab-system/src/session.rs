@@ -125,15 +125,11 @@ impl Session {
             states: can_save,
             ..Notes::default()
         };
-        let mut system = System::build(plan, seed, notes).map_err(RunError::Problems)?;
+        let mut system = System::build(plan, seed, notes)?;
         let enumerated = system.enumerate(plan, Threads::Exactly(1), &Monitor::default());
         let enumerated = enumerated.map_err(RunError::Law)?;
         let begun = enumerated.map_or(SimTime::ZERO, |outcome| outcome.end);
-        system.simulation.for_each_mut(|node| {
-            if let Some(host) = node.host_mut() {
-                host.begin_series(begun);
-            }
-        });
+        system.each_issuer(|host| host.begin_series(begun));
         let hosts = (0..plan.hosts.len()).filter(|host| plan.is_external(*host));
         let ports = hosts.map(|host| Port::new(plan, host, begun)).collect();
         let mut session = Session {
@@ -201,9 +197,8 @@ impl Session {
 
     fn port(&self, port: usize) -> Result<&Port, SessionError> {
         let known = self.ports.len();
-        self.ports
-            .get(port)
-            .ok_or(SessionError::Port { found: port, known })
+        let found = self.ports.get(port);
+        found.ok_or(SessionError::Port { found: port, known })
     }
 
     /// All events before this time have been handled, and no other.
@@ -377,9 +372,11 @@ impl Session {
                 && let Some(host) = node.host_mut()
             {
                 host.drain_cache_snoops(&mut self.asked);
-                let asked = self.asked.drain(..);
-                self.snoops
-                    .extend(asked.map(|snoop| port.ask(number as u32, snoop)));
+                let asked = self
+                    .asked
+                    .drain(..)
+                    .map(|snoop| port.ask(number as u32, snoop));
+                self.snoops.extend(asked);
             }
         }
         let order = |snoop: &Snoop| (snoop.time, snoop.port, snoop.id);
@@ -390,8 +387,8 @@ impl Session {
         if !self.fresh.is_sorted_by_key(order) {
             self.fresh.sort_unstable_by_key(order);
         }
-        self.completed
-            .extend(self.fresh.drain(..).map(|(done, _)| done));
+        let fresh = self.fresh.drain(..).map(|(done, _)| done);
+        self.completed.extend(fresh);
     }
 
     /// The next completed request: in the order of times, at one time in that of ports, at one port in that of
@@ -478,11 +475,7 @@ impl Session {
             true => self.system.simulation.end().max(self.start),
             false => self.now,
         };
-        self.system.simulation.for_each_mut(|node| {
-            if let Some(host) = node.host_mut() {
-                host.end_measurement(end);
-            }
-        });
+        (self.system).each_issuer(|host| host.end_measurement(end));
         if ended {
             laws::check_drained(&self.system)
                 .and_then(|()| laws::check_kernels(&self.system))
@@ -545,20 +538,19 @@ impl Session {
     /// A session that was made without `can_save`, state that cannot be saved, or a file that cannot be written.
     pub fn save(&mut self, path: &Path) -> Result<(), RunError> {
         self.check_can_save()?;
-        let bytes = self.saved().map_err(|refusals| {
-            RunError::Problems(checkpoint::problems(self.plan(), &self.system, &refusals))
-        })?;
-        write_whole(path, &bytes)
-            .map_err(|error| CheckpointError::Unwritable(path.to_owned(), error))
-            .map_err(RunError::Checkpoint)
+        let saved = self.saved();
+        let bytes =
+            saved.map_err(|refusals| checkpoint::problems(self.plan(), &self.system, &refusals))?;
+        let unwritable = |error| CheckpointError::Unwritable(path.to_owned(), error);
+        write_whole(path, &bytes).map_err(|error| RunError::Checkpoint(unwritable(error)))
     }
 
     fn check_can_save(&self) -> Result<(), RunError> {
         match self.can_save {
             true => Ok(()),
-            false => Err(RunError::Checkpoint(CheckpointError::Refused(
+            false => Err(refused(
                 "found a system that was made without `can_save`; allowed: one that was made with it".to_owned(),
-            ))),
+            )),
         }
     }
 
@@ -583,17 +575,14 @@ impl Session {
     pub fn restore(&mut self, path: &Path) -> Result<(), RunError> {
         self.check_can_save()?;
         if self.system.simulation.has_started() || self.ports.iter().any(Port::was_used) {
-            return Err(RunError::Checkpoint(CheckpointError::Refused(
+            return Err(refused(
                 "found a system that has advanced or has requests; allowed: one that was just made"
                     .to_owned(),
-            )));
+            ));
         }
         let state = Checkpoint::read(path).map_err(RunError::Checkpoint)?;
         let restored = self.fill(state.bytes());
-        restored.map_err(|error| {
-            let message = format!("{}: {error}", path.display());
-            RunError::Checkpoint(CheckpointError::Refused(message))
-        })
+        restored.map_err(|error| refused(format!("{}: {error}", path.display())))
     }
 
     fn fill(&mut self, bytes: &[u8]) -> Result<(), StateError> {
@@ -614,4 +603,9 @@ impl Session {
         self.system.simulation.restore(&mut from)?;
         from.finish()
     }
+}
+
+/// The refusal of a saved state.
+fn refused(why: String) -> RunError {
+    RunError::Checkpoint(CheckpointError::Refused(why))
 }

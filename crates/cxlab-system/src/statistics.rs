@@ -120,10 +120,8 @@ fn half_width_of(mut means: Vec<f64>, scale: f64) -> Result<f64, NoInterval> {
             return Err(NoInterval::Correlated);
         }
         // Longer batches are less correlated.
-        means = means
-            .chunks_exact(2)
-            .map(|two| (two[0] + two[1]) / 2.0)
-            .collect();
+        let longer = means.chunks_exact(2).map(|two| (two[0] + two[1]) / 2.0);
+        means = longer.collect();
     }
 }
 
@@ -180,9 +178,8 @@ pub(crate) fn drifts_within(first: [&[f64]; 2], second: [&[f64]; 2]) -> bool {
     let residual = |half: [&[f64]; 2], at: usize, number: usize| {
         (half[0][at] - ratios[number] * half[1][at]) / means[number]
     };
-    let differences: Vec<f64> = (0..units)
-        .map(|at| residual(second, at, 1) - residual(first, at, 0))
-        .collect();
+    let differences = (0..units).map(|at| residual(second, at, 1) - residual(first, at, 0));
+    let differences: Vec<f64> = differences.collect();
     let error = (moments(&differences).1 / (units as f64 * (units as f64 - 1.0))).sqrt();
     let whole = (a + b) / (n + m);
     let change = (ratios[1] - ratios[0]).abs();
@@ -194,24 +191,21 @@ struct Residuals {
     values: Vec<f64>,
     /// Deviations that are a billionth of it are rounding errors.
     scale: f64,
-    /// Mean of the other.
     mean: f64,
 }
 
 impl Residuals {
     fn of(above: &[f64], below: &[f64]) -> Result<Residuals, NoInterval> {
         if below.iter().filter(|value| **value > 0.0).count() < FEWEST_BATCHES {
-            return Err(if below.len() < FEWEST_BATCHES {
-                NoInterval::FewBatches
-            } else {
-                NoInterval::FewRequests
+            return Err(match below.len() < FEWEST_BATCHES {
+                true => NoInterval::FewBatches,
+                false => NoInterval::FewRequests,
             });
         }
         let total: f64 = below.iter().sum();
         let ratio = above.iter().sum::<f64>() / total;
-        let values = (above.iter().zip(below))
-            .map(|(above, below)| above - ratio * below)
-            .collect();
+        let residual = |(above, below): (&f64, &f64)| above - ratio * below;
+        let values = above.iter().zip(below).map(residual).collect();
         let mean = total / below.len() as f64;
         Ok(Residuals {
             values,

@@ -4,87 +4,58 @@ use cxlab_plan::Plan;
 use serde_json::{Map, Value};
 
 use crate::layout::{
-    SHOWN, busiest_links, cells, count, more, more_than, nanos, plus_minus, plus_minus_nanos, size,
+    SHOWN, busiest_links, count, listed, more_than, nanos, plus_minus, plus_minus_nanos, row, size,
     stages, table,
 };
-use crate::report::{Denied, Latency, Report, Wait};
+use crate::report::{Denied, HostReport, Latency, Report, Wait};
 
 fn latency_row(name: &str, latency: &Latency, width: Option<f64>) -> Vec<String> {
-    let values = [
-        latency.min,
-        latency.p50,
-        latency.p90,
-        latency.p99,
-        latency.p999,
-        latency.max,
-    ];
-    [
+    let Latency {
+        min,
+        p50,
+        p90,
+        p99,
+        p999,
+        max,
+        ..
+    } = *latency;
+    let mean = [
         name.to_owned(),
         nanos(latency.mean),
         plus_minus_nanos(width),
-    ]
-    .into_iter()
-    .chain(values.map(nanos))
-    .collect()
+    ];
+    let values = [min, p50, p90, p99, p999, max].map(nanos);
+    mean.into_iter().chain(values).collect()
 }
 
-/// What the hosts' programs measured.
 fn programs(report: &Report) -> String {
-    let cores = report.hosts.iter().filter_map(|host| {
-        let core = host.core.as_ref()?;
-        Some((&host.name, core))
-    });
-    let mut rows = vec![cells([
-        "program",
-        "phase",
-        "operations",
-        "time, us",
-        "op/s",
-        "GB/s",
-        "load, ns",
-    ])];
-    let mut hosts = 0;
-    for (name, core) in cores {
-        hosts += 1;
-        if hosts > SHOWN {
-            continue;
-        }
-        for phase in core.phases.iter().filter(|phase| phase.steps > 0) {
-            rows.push(vec![
-                name.clone(),
+    let cores = report.hosts.iter();
+    let cores = cores.filter_map(|host| Some((&host.name, host.core.as_ref()?)));
+    let head = "program | phase | operations | time, us | op/s | GB/s | load, ns";
+    listed(head, &cores.collect::<Vec<_>>(), |(name, core)| {
+        let phases = core.phases.iter().filter(|phase| phase.steps > 0);
+        phases.map(|phase| {
+            vec![
+                (*name).clone(),
                 phase.name.clone(),
                 count(phase.operations),
                 format!("{:.3}", phase.time_ns / 1e3),
                 format!("{:.0}", phase.operations_per_second),
                 format!("{:.3}", phase.bandwidth_gb_per_s),
                 nanos(phase.load_latency_ns),
-            ]);
-        }
-    }
-    if hosts == 0 {
-        return String::new();
-    }
-    rows.extend(more(hosts));
-    table(&rows) + "\n"
+            ]
+        })
+    })
 }
 
 /// What the threads of processors and accelerators did.
 fn threads(report: &Report) -> String {
-    let all = || report.hosts.iter().chain(&report.accelerators);
-    let running = all().filter(|one| !one.phases.is_empty());
-    let mut rows = vec![cells([
-        "threads",
-        "phase",
-        "operations",
-        "time, us",
-        "op/s",
-        "GB/s",
-        "p50, ns",
-        "p99, ns",
-    ])];
-    for one in running.clone().take(SHOWN) {
-        for phase in &one.phases {
-            rows.push(vec![
+    let all = report.hosts.iter().chain(&report.accelerators);
+    let running: Vec<&HostReport> = all.filter(|one| !one.phases.is_empty()).collect();
+    let head = "threads | phase | operations | time, us | op/s | GB/s | p50, ns | p99, ns";
+    listed(head, &running, |one| {
+        one.phases.iter().map(|phase| {
+            vec![
                 one.name.clone(),
                 phase.name.clone(),
                 count(phase.operations),
@@ -93,164 +64,81 @@ fn threads(report: &Report) -> String {
                 format!("{:.3}", phase.bandwidth_gb_per_s),
                 nanos(phase.latency_ns.p50),
                 nanos(phase.latency_ns.p99),
-            ]);
-        }
-    }
-    let components = running.count();
-    if components == 0 {
-        return String::new();
-    }
-    rows.extend(more(components));
-    table(&rows) + "\n"
+            ]
+        })
+    })
 }
 
 /// A row of statistics by name: counts as they are, times with a digit.
-fn statistics(name: &str, values: &Map<String, Value>, fields: &[&str]) -> Option<Vec<String>> {
-    let value = |field: &&str| values.get(*field).and_then(Value::as_f64);
-    let found: Option<Vec<f64>> = fields.iter().map(value).collect();
-    let cell = |(field, value): (&&str, f64)| match field.ends_with("_ns") {
-        true => nanos(value),
-        false => count(value as u64),
+fn statistics(name: &str, values: &Map<String, Value>, fields: &str) -> Option<Vec<String>> {
+    let cell = |field: &str| {
+        let value = values.get(field)?.as_f64()?;
+        Some(match field.ends_with("_ns") {
+            true => nanos(value),
+            false => count(value as u64),
+        })
     };
-    let cells = fields.iter().zip(found?).map(cell);
-    Some(std::iter::once(name.to_owned()).chain(cells).collect())
+    let name = [Some(name.to_owned())].into_iter();
+    name.chain(fields.split_whitespace().map(cell)).collect()
 }
-
 /// What translation and moves of pages did, where there is an operating system.
 fn translation(report: &Report) -> String {
-    let mut text = String::new();
-    let mut add = |head: &[&str], rows: Vec<Vec<String>>| {
-        if rows.is_empty() {
-            return;
-        }
-        let mut all = vec![head.iter().map(|cell| (*cell).to_owned()).collect()];
-        let components = rows.len();
-        all.extend(rows.into_iter().take(SHOWN));
-        all.extend(more(components));
-        text.push_str(&(table(&all) + "\n"));
-    };
-    let fields = [
-        "tlb_misses",
-        "page_walk_ns",
-        "page_faults",
-        "page_fault_ns",
-        "page_requests",
-        "pages_promoted",
-        "pages_demoted",
-        "page_move_ns",
-    ];
-    let head = [
-        "memory of",
-        "TLB misses",
-        "walk, ns",
-        "faults",
-        "ns each",
-        "of devices",
-        "promoted",
-        "demoted",
-        "move, ns",
-    ];
+    let fields = "tlb_misses page_walk_ns page_faults page_fault_ns page_requests pages_promoted \
+                  pages_demoted page_move_ns";
+    let head = "memory of | TLB misses | walk, ns | faults | ns each | of devices | promoted | \
+                demoted | move, ns";
     let hosts = report.hosts.iter();
-    let rows = hosts.filter_map(|one| statistics(&one.name, &one.processor, &fields));
-    add(&head, rows.collect());
-    let fields = [
-        "atc_hits",
-        "atc_misses",
-        "atc_miss_ns",
-        "page_requests",
-        "atc_invalidations",
-        "page_blocks",
-        "page_block_ns",
-    ];
-    let head = [
-        "translation of",
-        "ATC hits",
-        "misses",
-        "ns each",
-        "page requests",
-        "invalidations",
-        "blocked",
-        "ns each",
-    ];
+    let hosts = hosts.filter_map(|one| statistics(&one.name, &one.processor, fields));
+    let text = listed(head, &hosts.collect::<Vec<_>>(), |row| [row.clone()]);
+    let fields = "atc_hits atc_misses atc_miss_ns page_requests atc_invalidations page_blocks \
+                  page_block_ns";
+    let head = "translation of | ATC hits | misses | ns each | page requests | invalidations | \
+                blocked | ns each";
     let devices = report.accelerators.iter();
-    let rows = devices.filter_map(|one| statistics(&one.name, &one.accelerator, &fields));
-    add(&head, rows.collect());
-    text
+    let devices = devices.filter_map(|one| statistics(&one.name, &one.accelerator, fields));
+    text + &listed(head, &devices.collect::<Vec<_>>(), |row| [row.clone()])
 }
 
 /// Who was denied what, by host and by device.
 fn denials(report: &Report) -> String {
     let hosts = report.hosts.iter().map(|one| (&one.name, one.denied));
     let devices = report.devices.iter().map(|one| (&one.name, one.denied));
-    let mut text = String::new();
-    for (head, all) in [
-        ("denied to", hosts.collect::<Vec<_>>()),
-        ("denied by", devices.collect()),
-    ] {
-        let some = |(name, denied): &(&String, Option<Denied>)| {
+    let list = |head: &str, all: Vec<(&String, Option<Denied>)>| {
+        let some = |(name, denied): (&String, Option<Denied>)| {
             let denied = denied.filter(|denied| denied.total() > 0)?;
-            let counts = [count(denied.reads), count(denied.writes)];
-            Some(std::iter::once((*name).clone()).chain(counts).collect())
+            Some(vec![
+                name.clone(),
+                count(denied.reads),
+                count(denied.writes),
+            ])
         };
-        let found: Vec<Vec<String>> = all.iter().filter_map(some).collect();
-        if found.is_empty() {
-            continue;
-        }
-        let components = found.len();
-        let mut rows = vec![cells([head, "reads", "writes"])];
-        rows.extend(found.into_iter().take(SHOWN));
-        rows.extend(more(components));
-        text.push_str(&(table(&rows) + "\n"));
-    }
-    text
+        let found: Vec<Vec<String>> = all.into_iter().filter_map(some).collect();
+        listed(&format!("{head} | reads | writes"), &found, |row| {
+            [row.clone()]
+        })
+    };
+    list("denied to", hosts.collect()) + &list("denied by", devices.collect())
 }
 
 /// What the fabric manager did, and when.
 fn commands(report: &Report) -> String {
-    if report.commands.is_empty() {
-        return String::new();
-    }
-    let mut rows = vec![cells([
-        "command",
-        "of",
-        "issued, us",
-        "done, us",
-        "response",
-    ])];
-    for one in report.commands.iter().take(SHOWN) {
+    let head = "command | of | issued, us | done, us | response";
+    listed(head, &report.commands, |one| {
         let done = one.done_ns.map(|done| format!("{:.3}", done / 1e3));
-        rows.push(vec![
+        [vec![
             format!("{} ({})", one.command, one.opcode),
             one.of.clone(),
             format!("{:.3}", one.issued_ns / 1e3),
             done.unwrap_or_default(),
             one.response.clone().unwrap_or_default(),
-        ]);
-    }
-    rows.extend(more(report.commands.len()));
-    table(&rows) + "\n"
+        ]]
+    })
 }
 
-/// What came of pooled regions.
 fn pools(report: &Report) -> String {
-    if report.pools.is_empty() {
-        return String::new();
-    }
-    let mut rows = vec![cells([
-        "pool, GiB",
-        "policy",
-        "of",
-        "demands",
-        "refused",
-        "needed",
-        "held",
-        "idle",
-        "unmet",
-        "stranded",
-        "free runs",
-        "extents",
-    ])];
-    for one in report.pools.iter().take(SHOWN) {
+    let head = "pool, GiB | policy | of | demands | refused | needed | held | idle | unmet | \
+                stranded | free runs | extents";
+    listed(head, &report.pools, |one| {
         let means = [
             one.needed_gib,
             one.held_gib,
@@ -258,7 +146,7 @@ fn pools(report: &Report) -> String {
             one.unmet_gib,
             one.stranded_gib,
         ];
-        let head = [
+        let first = [
             one.region.clone(),
             one.policy.clone(),
             format!("{}", one.capacity_gib),
@@ -267,10 +155,8 @@ fn pools(report: &Report) -> String {
         ];
         let most = [count(one.most_free_runs), count(one.most_extents)];
         let means = means.map(|mean| format!("{mean:.2}"));
-        rows.push(head.into_iter().chain(means).chain(most).collect());
-    }
-    rows.extend(more(report.pools.len()));
-    table(&rows) + "\n"
+        [first.into_iter().chain(means).chain(most).collect()]
+    })
 }
 
 /// What hosts did before their workloads began: the one that was last.
@@ -358,10 +244,8 @@ fn outcomes(report: &Report) -> String {
                 ));
             }
             if all.discarded_messages > 0 {
-                text.push_str(&format!(
-                    "; {} messages discarded",
-                    count(all.discarded_messages)
-                ));
+                let discarded = count(all.discarded_messages);
+                text.push_str(&format!("; {discarded} messages discarded"));
             }
         }
         text.push('\n');
@@ -369,7 +253,6 @@ fn outcomes(report: &Report) -> String {
     text
 }
 
-/// Rates and requests in flight.
 fn rates(report: &Report) -> String {
     let (bandwidth, ci95) = (&report.bandwidth_gb_per_s, &report.ci95);
     let with = |value: f64, width: Option<f64>, digits: usize| match width {
@@ -407,17 +290,9 @@ fn shown(groups: &[usize]) -> Vec<usize> {
 
 /// Latencies of requests by how they ended, and by issuer.
 fn latencies(plan: &Plan, report: &Report) -> String {
-    let mut rows = vec![cells([
-        "latency, ns",
-        "mean",
-        "+-",
-        "min",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max",
-    ])];
+    let mut rows = vec![row(
+        "latency, ns | mean | +- | min | p50 | p90 | p99 | p99.9 | max",
+    )];
     let unserved = &report.unserved_latency_ns;
     let name = match unserved.named().next() {
         None => "all requests",
@@ -426,11 +301,8 @@ fn latencies(plan: &Plan, report: &Report) -> String {
     let width = report.ci95.latency_ns;
     rows.push(latency_row(name, &report.latency_ns, width));
     if report.requests.reads > 0 && report.requests.writes > 0 {
-        rows.push(latency_row(
-            "reads",
-            &report.read_latency_ns,
-            report.ci95.read_latency_ns,
-        ));
+        let width = report.ci95.read_latency_ns;
+        rows.push(latency_row("reads", &report.read_latency_ns, width));
     }
     for (name, latency) in unserved.named() {
         rows.push(latency_row(name, latency, None));
@@ -491,11 +363,8 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push_str(&commands(report));
     text.push_str(&pools(report));
     text.push_str(&latencies(plan, report));
-    text.push_str(&stages(
-        report.latency_ns.mean,
-        &report.stages_ns,
-        Some(&report.ci95.stages_ns),
-    ));
+    let (mean_ns, ci95) = (report.latency_ns.mean, &report.ci95.stages_ns);
+    text.push_str(&stages(mean_ns, &report.stages_ns, Some(ci95)));
     text.push_str("  what each stage is: docs/reference/waits.md\n");
     if report.by_hops.len() > 1 {
         text.push('\n');
@@ -504,13 +373,13 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push('\n');
     let links = report.links.iter().map(|link| {
         let payload = link.payload_bytes as f64 / report.window_ns.max(1e-3);
-        let ci95 = [link.ci95.utilization, link.ci95.payload_gb_per_s];
+        let ci95 = Some([link.ci95.utilization, link.ci95.payload_gb_per_s]);
         (
             link.direction.as_str(),
             link.utilization,
             link.efficiency,
             payload,
-            Some(ci95),
+            ci95,
         )
     });
     text.push_str(&busiest_links(links.collect()));
@@ -530,14 +399,9 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
 }
 
 fn hops(report: &Report) -> String {
-    let mut rows = vec![cells([
-        "links crossed",
-        "requests",
-        "mean ns",
-        "+-",
-        "in queues ns",
-        "+-",
-    ])];
+    let mut rows = vec![row(
+        "links crossed | requests | mean ns | +- | in queues ns | +-",
+    )];
     for hops in &report.by_hops {
         rows.push(vec![
             hops.hops.to_string(),
@@ -569,31 +433,19 @@ fn longest_waits(report: &Report) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let head = [
-        "longest waits, ns",
-        "messages",
-        "mean",
-        "p99",
-        "max",
-        "part of the mean",
-    ];
-    let mut rows = vec![cells(head)];
-    let places = all.len();
-    for (name, passed, wait, (what, part)) in all.into_iter().take(SHOWN) {
-        rows.push(vec![
-            name.to_owned(),
-            count(passed),
+    let head = "longest waits, ns | messages | mean | p99 | max | part of the mean";
+    let waits = listed(head, &all, |(name, passed, wait, (what, part))| {
+        [vec![
+            (*name).to_owned(),
+            count(*passed),
             nanos(wait.mean),
             nanos(wait.p99),
             nanos(wait.max),
-            format!("{} {what}", nanos(part)),
-        ]);
-    }
-    rows.extend(more(places));
-    format!(
-        "\n{}  p99 of waits are upper bounds (12.5 %)\n",
-        table(&rows)
-    )
+            format!("{} {what}", nanos(*part)),
+        ]]
+    });
+    let waits = waits.trim_end_matches('\n');
+    format!("\n{waits}\n  p99 of waits are upper bounds (12.5 %)\n")
 }
 
 #[cfg(test)]

@@ -26,19 +26,15 @@ fn root() -> std::path::PathBuf {
 }
 
 fn cases(usual: u64) -> u64 {
-    std::env::var("CXLAB_FUZZ_CASES")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(usual)
+    let asked = std::env::var("CXLAB_FUZZ_CASES").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 /// The shipped scenarios and the base of the table of mistakes.
 fn corpus() -> Vec<String> {
     let mut texts = vec![include_str!("../../cxlab-cli/tests/common/base.toml").to_owned()];
-    let mut paths: Vec<_> = std::fs::read_dir(root().join("scenarios"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let entries = std::fs::read_dir(root().join("scenarios")).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
     texts.extend(
@@ -64,6 +60,7 @@ struct Reached {
     planned: u64,
 }
 
+#[derive(Default)]
 struct Fuzzer {
     schema: Value,
     /// Whether what can be planned is also run.
@@ -75,8 +72,7 @@ impl Fuzzer {
     fn new() -> Fuzzer {
         Fuzzer {
             schema: cxlab_scenario::schema(),
-            run: false,
-            reached: Reached::default(),
+            ..Fuzzer::default()
         }
     }
 
@@ -108,14 +104,11 @@ impl Fuzzer {
             return;
         }
         self.reached.valid += 1;
-        let scenario: Scenario =
-            serde_json::from_value(document.value().clone()).unwrap_or_else(|error| {
-                panic!("the schema accepts what the types refuse: {error}\n--set {set:?}\n{text}")
-            });
-        let files = Files {
-            scenario_dir: root().join("scenarios"),
-            trace_override: None,
-        };
+        let scenario = serde_json::from_value(document.value().clone());
+        let scenario: Scenario = scenario.unwrap_or_else(|error| {
+            panic!("the schema accepts what the types refuse: {error}\n--set {set:?}\n{text}")
+        });
+        let files = Files::of(root().join("scenarios"));
         match Plan::new(scenario, files) {
             Ok(plan) => {
                 self.reached.planned += 1;
@@ -140,9 +133,8 @@ fn run_briefly(plan: &Plan, text: &str, set: &[String]) {
             }
             monitor.interrupt();
         });
-        let seed = plan.scenario.seed;
         let options = RunOptions {
-            seed,
+            seed: plan.scenario.seed,
             threads: 1.into(),
             monitor: &monitor,
             rows: None,
@@ -161,19 +153,16 @@ fn run_briefly(plan: &Plan, text: &str, set: &[String]) {
 /// Problems name a place, and none is in serde's words, which know neither line nor key.
 fn check_problems(problems: &[Problem], text: &str, set: &[String]) {
     assert!(!problems.is_empty());
+    let of_serde = [
+        "unknown field",
+        "invalid type",
+        "missing field",
+        "unknown variant",
+    ];
     for Problem { path, message } in problems {
-        let of_serde = [
-            "unknown field",
-            "invalid type",
-            "missing field",
-            "unknown variant",
-        ]
-        .iter()
-        .any(|words| message.starts_with(words));
-        assert!(
-            !path.is_empty() && !message.is_empty() && !of_serde,
-            "{path}: {message}\n--set {set:?}\n{text}"
-        );
+        let of_serde = of_serde.iter().any(|words| message.starts_with(words));
+        let is_ours = !path.is_empty() && !message.is_empty() && !of_serde;
+        assert!(is_ours, "{path}: {message}\n--set {set:?}\n{text}");
     }
 }
 
@@ -290,30 +279,21 @@ fn collect(root: &Value, at: &Value, prefix: &str, depth: usize, all: &mut Vec<S
     if depth > 8 {
         return;
     }
-    let target = at
-        .get("$ref")
-        .and_then(Value::as_str)
-        .and_then(|name| root.pointer(&name[1..]));
-    let parts = ["oneOf", "anyOf", "allOf"]
-        .iter()
-        .filter_map(|key| at.get(*key)?.as_array())
-        .flatten();
+    let name = at.get("$ref").and_then(Value::as_str);
+    let target = name.and_then(|name| root.pointer(&name[1..]));
+    let parts = ["oneOf", "anyOf", "allOf"].into_iter();
+    let parts = parts.filter_map(|key| at.get(key)?.as_array()).flatten();
     for part in parts.chain(target) {
         collect(root, part, prefix, depth + 1, all);
     }
     if let Some(items) = at.get("items") {
         collect(root, items, &format!("{prefix}[0]"), depth + 1, all);
     }
-    for (name, property) in at
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
-        let path = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}.{name}")
+    let properties = at.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        let path = match prefix {
+            "" => name.clone(),
+            _ => format!("{prefix}.{name}"),
         };
         all.push(path.clone());
         collect(root, property, &path, depth + 1, all);
@@ -341,15 +321,10 @@ fn mutated(rng: &mut StreamRng, text: &str) -> String {
                 let mut chars: Vec<char> = lines[at].chars().collect();
                 if !chars.is_empty() {
                     let at = rng.below(chars.len() as u64) as usize;
-                    let with: Vec<char> = pick(
-                        rng,
-                        &[
-                            "", "\"", "[", "]", "}", "=", ".", "#", "9", "e", "é", "\u{0}",
-                        ],
-                    )
-                    .chars()
-                    .collect();
-                    chars.splice(at..at + 1, with);
+                    let with = [
+                        "", "\"", "[", "]", "}", "=", ".", "#", "9", "e", "é", "\u{0}",
+                    ];
+                    chars.splice(at..at + 1, pick(rng, &with).chars());
                 }
                 lines[at] = chars.into_iter().collect();
             }
@@ -376,10 +351,8 @@ fn mutated_scenarios_are_refused_or_planned() {
         valid,
         planned,
     } = fuzzer.reached;
-    assert!(
-        parsed > planned && valid > planned && planned > 0,
-        "{parsed} {valid} {planned}"
-    );
+    let some = parsed > planned && valid > planned && planned > 0;
+    assert!(some, "{:?}", fuzzer.reached);
 }
 
 /// Paths by how deep they lie. The deepest are the parameters of catalogs, far more than all
@@ -413,18 +386,15 @@ fn any_value_at_any_path_is_refused_or_planned() {
     let corpus = corpus();
     let mut fuzzer = Fuzzer::new();
     let paths = paths(&fuzzer.schema);
-    assert!(
-        paths
-            .iter()
-            .any(|path| path == "fabric.link.credits.m2s_req"),
-        "{paths:?}"
-    );
-    assert!(
-        paths
-            .iter()
-            .any(|path| path == "hosts[0].workload.read_ratio"),
-        "{paths:?}"
-    );
+    for known in [
+        "fabric.link.credits.m2s_req",
+        "hosts[0].workload.read_ratio",
+    ] {
+        assert!(
+            paths.iter().any(|path| path == known),
+            "{known} in {paths:?}"
+        );
+    }
     let levels = by_depth(&paths);
     let mut rng = StreamRng::new(1, "any-value");
     for _ in 0..cases(3000) {
@@ -481,14 +451,12 @@ fn the_largest_systems_are_refused_or_planned_quickly() {
         .map(|entry| entry.name);
     for kind in kinds.filter(|name| !["direct", "custom"].contains(name)) {
         for (hosts, devices) in [(4095, 1), (1, 4095)] {
-            fuzzer.exercise(
-                text,
-                &[
-                    format!("fabric.topology={{ kind = \"{kind}\" }}"),
-                    format!("hosts[0].count={hosts}"),
-                    format!("devices[0].count={devices}"),
-                ],
-            );
+            let set = [
+                format!("fabric.topology={{ kind = \"{kind}\" }}"),
+                format!("hosts[0].count={hosts}"),
+                format!("devices[0].count={devices}"),
+            ];
+            fuzzer.exercise(text, &set);
         }
     }
 }

@@ -68,19 +68,13 @@ fn customs(endpoints: &Endpoints) -> Vec<Value> {
     let at = |number: usize| number * switches / endpoints.len();
     let names: Vec<&str> = endpoints.names().collect();
     let mut ring = links.clone();
-    ring.extend(
-        names
-            .iter()
-            .enumerate()
-            .map(|(number, one)| json!([one, name(at(number))])),
-    );
+    let numbered = || names.iter().enumerate();
+    ring.extend(numbered().map(|(number, one)| json!([one, name(at(number))])));
     let all: Vec<String> = (0..switches).map(name).collect();
 
     let left = "a-switch-with-a-name-that-is-long";
     let side = |number: usize| if number.is_multiple_of(2) { left } else { "r" };
-    let islands: Vec<Value> = names
-        .iter()
-        .enumerate()
+    let islands: Vec<Value> = numbered()
         .map(|(number, one)| json!([one, side(number)]))
         .collect();
 
@@ -111,10 +105,8 @@ fn each_graph(mut call: impl FnMut(&str, &FabricGraph)) {
                     let topology = (entry.build)(params).expect("the parameters are right");
                     let name = format!("{}-{size}-{hosts}-{number}", entry.name);
                     let graph = topology.build(&endpoints);
-                    call(
-                        &name,
-                        &graph.unwrap_or_else(|error| panic!("{name}: {error}")),
-                    );
+                    let graph = graph.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    call(&name, &graph);
                 }
             }
         }
@@ -127,12 +119,10 @@ fn loads(links: usize) -> Vec<[Load; 2]> {
         utilization: (number * 37 % 101) as f64 / 100.0,
         efficiency: 0.5,
     };
-    (0..links)
-        .map(|link| [load(2 * link), load(2 * link + 1)])
-        .collect()
+    let both = |link: usize| [load(2 * link), load(2 * link + 1)];
+    (0..links).map(both).collect()
 }
 
-/// Everything that is wrong with a picture.
 fn mistakes(picture: &Picture) -> Vec<String> {
     let mut found = Vec::new();
     let whole = Rect {
@@ -147,18 +137,13 @@ fn mistakes(picture: &Picture) -> Vec<String> {
     if picture.boxes.len() > MOST_NODES {
         found.push(format!("it has {} boxes", picture.boxes.len()));
     }
-    let boxes = picture
-        .boxes
-        .iter()
-        .map(|node| (format!("box {}", node.name), node.rect));
+    let boxes = picture.boxes.iter();
+    let boxes = boxes.map(|node| (format!("box {}", node.name), node.rect));
     let cells = picture.cells.iter().filter(|cell| cell.fill != Fill::Empty);
     let cells = cells.map(|cell| (format!("cell {}", cell.title), cell.rect));
     let solid: Vec<(String, Rect)> = boxes.chain(cells).collect();
-    let texts: Vec<(&Label, Rect)> = picture
-        .labels
-        .iter()
-        .map(|label| (label, label.rect()))
-        .collect();
+    let labels = picture.labels.iter();
+    let texts: Vec<(&Label, Rect)> = labels.map(|label| (label, label.rect())).collect();
     for (number, (name, rect)) in solid.iter().enumerate() {
         if !whole.contains(*rect) {
             found.push(format!("{name} is outside"));
@@ -194,11 +179,8 @@ fn is_complete(scene: &Scene<'_>, picture: &Picture) -> bool {
     let within = |(a, b): &&(_, _)| picture.spots[a] == picture.spots[b];
     let hidden = scene.links.iter().filter(within).count();
     let shown: usize = picture.wires.iter().map(|wire| wire.links.len()).sum();
-    let members: usize = picture
-        .boxes
-        .iter()
-        .map(|node| node.members.len().max(1))
-        .sum();
+    let members = picture.boxes.iter().map(|node| node.members.len().max(1));
+    let members: usize = members.sum();
     let at_all = picture.spots.len() == scene.nodes() && members == scene.nodes();
     at_all && shown + hidden == scene.links.len() && (hidden == 0 || picture.traffic.is_some())
 }
@@ -217,10 +199,9 @@ fn no_box_and_no_text_of_any_topology_overlaps_another() {
     each_graph(|name, graph| {
         let mut scene = Scene::of_graph(name, graph);
         for with_loads in [false, true] {
-            scene.title = if graph.switches.len() % 3 == 2 {
-                LONG
-            } else {
-                name
+            scene.title = match graph.switches.len() % 3 {
+                2 => LONG,
+                _ => name,
             };
             scene.loads = with_loads.then(|| loads(scene.links.len()));
             let picture = Picture::of(&scene, Frame::SVG);
@@ -228,12 +209,8 @@ fn no_box_and_no_text_of_any_topology_overlaps_another() {
             let svg = picture.svg();
             keep(&format!("{name}-{title}.svg"), &svg);
             let found = mistakes(&picture);
-            wrong.extend(
-                found
-                    .iter()
-                    .take(3)
-                    .map(|one| format!("{name}, {title}: {one}")),
-            );
+            let found = found.iter().take(3);
+            wrong.extend(found.map(|one| format!("{name}, {title}: {one}")));
             if !is_complete(&scene, &picture) {
                 wrong.push(format!("{name}, {title}: links or nodes are missing"));
             }
@@ -301,14 +278,12 @@ fn a_large_run_names_the_ten_busiest_links_and_has_a_cell_for_each_pair_of_group
     assert_eq!(traffic.busiest.len(), 10);
     assert!(traffic.busiest.iter().all(|(_, load)| *load == 1.0));
     let busiest = &traffic.busiest[0].0;
-    assert!(
-        picture.svg().contains(&busiest.replace('>', "&gt;")),
-        "{busiest}"
-    );
-    assert_eq!(
-        &traffic.names[traffic.names.len() - 2..],
-        ["hosts", "devices"]
-    );
+    let svg = picture.svg();
+    assert!(svg.contains(&busiest.replace('>', "&gt;")), "{busiest}");
+    let [.., before, last] = &traffic.names[..] else {
+        panic!("two names at least")
+    };
+    assert_eq!([before, last], ["hosts", "devices"]);
     // A dragonfly has links between every two of its groups.
     let groups = picture.boxes.len();
     let pairs = (0..groups).flat_map(|from| (0..groups).map(move |to| (from, to)));

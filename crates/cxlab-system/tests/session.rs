@@ -41,12 +41,8 @@ DEVICES
 const TRACE: &str = r#"workload = { kind = "trace", path = "requests.csv", timing = "timestamps", addresses = "exact" }"#;
 
 fn plan(folder: &Path, text: &str) -> Loaded {
-    let files = Files {
-        scenario_dir: folder.to_owned(),
-        trace_override: None,
-    };
     load::read("session.toml", text, &[])
-        .and_then(|document| load::resolve(document, files, &Externals::new()))
+        .and_then(|document| load::resolve(document, Files::of(folder), &Externals::new()))
         .unwrap_or_else(|mistakes| panic!("{}", mistakes.render(false)))
 }
 
@@ -222,9 +218,8 @@ fn a_session_gives_what_a_run_with_a_trace_gives() {
 
 #[test]
 fn requests_that_wait_for_one_another_are_issued_as_in_a_run() {
-    let limits = "issue = { outstanding = 4, queue = 2, in_order = true }";
     check(Case {
-        limits,
+        limits: "issue = { outstanding = 4, queue = 2, in_order = true }",
         gap_ps: 4_000,
         ..CASE
     });
@@ -232,9 +227,8 @@ fn requests_that_wait_for_one_another_are_issued_as_in_a_run() {
 
 #[test]
 fn a_limited_rate_delays_requests_as_in_a_run() {
-    let limits = "issue = { outstanding = 64, rate = \"4 GB/s\", process_time = \"11 ns\" }";
     check(Case {
-        limits,
+        limits: "issue = { outstanding = 64, rate = \"4 GB/s\", process_time = \"11 ns\" }",
         gap_ps: 9_000,
         ..CASE
     });
@@ -242,9 +236,8 @@ fn a_limited_rate_delays_requests_as_in_a_run() {
 
 #[test]
 fn a_private_cache_is_in_front_of_the_port_as_in_a_run() {
-    let limits = "issue = { outstanding = 16, cache = { size = \"64 KiB\" } }";
     check(Case {
-        limits,
+        limits: "issue = { outstanding = 16, cache = { size = \"64 KiB\" } }",
         gap_ps: 8_000,
         ..CASE
     });
@@ -252,11 +245,9 @@ fn a_private_cache_is_in_front_of_the_port_as_in_a_run() {
 
 #[test]
 fn a_coherent_cache_is_snooped_as_in_a_run() {
-    let limits = "issue = { outstanding = 8, cache = { size = \"32 KiB\" } }";
-    let devices = "coherence = { class = \"hdm-db\", filter = { lines = 256 } }";
     check(Case {
-        limits,
-        devices,
+        limits: "issue = { outstanding = 8, cache = { size = \"32 KiB\" } }",
+        devices: "coherence = { class = \"hdm-db\", filter = { lines = 256 } }",
         gap_ps: 30_000,
     });
 }
@@ -302,13 +293,9 @@ fn a_system_whose_program_waits_goes_on_without_it() {
     session.advance(SimTime(1_000_000_000)).expect("a time");
     assert_eq!(session.next_event(), None);
     let report = session.report().expect("a report");
-    assert_eq!(
-        (report.hosts[0].completed, report.hosts[1].completed),
-        (0, 1500)
-    );
+    let completed = [0, 1].map(|host| report.hosts[host].completed);
+    assert_eq!(completed, [0, 1500]);
     assert_eq!(session.room(0), Ok(4096));
-    assert_eq!(
-        session.room(1),
-        Err(SessionError::Port { found: 1, known: 1 })
-    );
+    let unknown = session.room(1);
+    assert_eq!(unknown, Err(SessionError::Port { found: 1, known: 1 }));
 }

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxlab_engine::units::SimTime;
@@ -55,12 +54,8 @@ count = 2
 
 #[test]
 fn the_steady_state_allocates_nothing() {
-    let files = Files {
-        scenario_dir: Path::new("").to_owned(),
-        trace_override: None,
-    };
     let loaded = load::read("memory.toml", SCENARIO, &[])
-        .and_then(|document| load::resolve(document, files, &Externals::new()))
+        .and_then(|document| load::resolve(document, Files::of(""), &Externals::new()))
         .unwrap_or_else(|mistakes| panic!("{}", mistakes.render(false)));
     let mut session = Session::new(loaded, 1, false).expect("a session");
     let mut completed = 0;

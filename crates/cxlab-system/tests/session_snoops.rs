@@ -1,10 +1,8 @@
 //! Snoops of the caches that the programs of a session have above its ports.
 
-use std::path::Path;
-
 use cxlab_engine::units::SimTime;
 use cxlab_plan::{Externals, Files, load};
-use cxlab_system::session::{Outcome, RequestKind, Session, SessionError, Submission};
+use cxlab_system::session::{Outcome, RequestKind, Session, SessionError, Snoop, Submission};
 use tempfile::TempDir;
 
 const SCENARIO: &str = r#"
@@ -31,12 +29,8 @@ coherence = { class = "hdm-db" }
 "#;
 
 fn session() -> Session {
-    let files = Files {
-        scenario_dir: Path::new("").to_owned(),
-        trace_override: None,
-    };
     let loaded = load::read("snoops.toml", SCENARIO, &[])
-        .and_then(|document| load::resolve(document, files, &Externals::new()))
+        .and_then(|document| load::resolve(document, Files::of(""), &Externals::new()))
         .unwrap_or_else(|mistakes| panic!("{}", mistakes.render(false)));
     Session::new(loaded, 1, true).expect("a session")
 }
@@ -74,6 +68,14 @@ fn contended() -> Session {
     assert_eq!(advance(&mut session), [], "the first has not given it up");
     session
 }
+fn answer(session: &mut Session, port: usize, changed: bool) -> Snoop {
+    let snoop = session.take_snoop().expect("a snoop");
+    let now = session.now();
+    session
+        .answer(port, snoop.id, changed, now)
+        .expect("its answer");
+    snoop
+}
 
 #[test]
 fn a_line_moves_when_the_snoop_is_answered() {
@@ -87,9 +89,8 @@ fn a_line_moves_when_the_snoop_is_answered() {
     assert!(matches!(early, Err(SessionError::Time { .. })));
     let unknown = session.answer(1, snoop.id, true, now);
     assert!(matches!(unknown, Err(SessionError::Snoop { .. })));
-    session
-        .answer(0, snoop.id, true, now)
-        .expect("its only answer");
+    let answer = session.answer(0, snoop.id, true, now);
+    answer.expect("its only answer");
     let again = session.answer(0, snoop.id, true, now);
     assert!(matches!(again, Err(SessionError::Snoop { .. })));
     assert_eq!(advance(&mut session), [(2, Outcome::Served)]);
@@ -102,18 +103,14 @@ fn a_reader_leaves_the_line_shared_with_the_program_that_changed_it() {
     advance(&mut session);
     submit(&mut session, 1, 2, RequestKind::Read).expect("room");
     advance(&mut session);
-    let snoop = session.take_snoop().expect("a snoop");
+    let snoop = answer(&mut session, 0, true);
     assert!(!snoop.invalidate, "the first may keep the line");
-    let now = session.now();
-    session.answer(0, snoop.id, true, now).expect("its answer");
     assert_eq!(advance(&mut session), [(2, Outcome::Shared)]);
     // Both have the line. The first wants to change it again.
     submit(&mut session, 0, 3, RequestKind::Write).expect("room");
     assert_eq!(advance(&mut session), []);
-    let snoop = session.take_snoop().expect("a snoop");
+    let snoop = answer(&mut session, 1, false);
     assert_eq!((snoop.port, snoop.invalidate), (1, true));
-    let now = session.now();
-    session.answer(1, snoop.id, false, now).expect("its answer");
     assert_eq!(advance(&mut session), [(3, Outcome::Served)]);
 }
 
@@ -146,9 +143,7 @@ fn a_saved_session_waits_for_the_same_answer() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("state");
     let finish = |mut session: Session| {
-        let snoop = session.take_snoop().expect("a snoop");
-        let now = session.now();
-        session.answer(0, snoop.id, true, now).expect("its answer");
+        answer(&mut session, 0, true);
         let completed = advance(&mut session);
         (0..3).for_each(|port| session.close(port).expect("a port"));
         session.advance(SimTime(1 << 40)).expect("a time");

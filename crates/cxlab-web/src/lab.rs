@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::slowest::Slowest;
 
-/// The name of the scenario in messages.
 const NAME: &str = "scenario.toml";
 /// Requests of a run whose stages are kept: the slowest ones.
 const SLOWEST: usize = 100;
@@ -53,7 +52,6 @@ fn failed(why: &str) -> Failed {
     Failed(json!({ "error": why }).to_string())
 }
 
-/// Mistakes or notes as JSON.
 fn entries(mistakes: &Mistakes) -> Value {
     serde_json::from_str(&mistakes.json()).unwrap_or_default()
 }

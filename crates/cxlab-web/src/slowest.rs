@@ -39,10 +39,8 @@ impl Slowest {
     pub(crate) fn add(&mut self, rows: &[RequestRow]) {
         let mut slowest = BinaryHeap::new();
         for (place, row) in rows.iter().enumerate() {
-            let rank = Reverse((
-                row.completed_ps - row.issued_ps,
-                Reverse((row.completed_ps, place)),
-            ));
+            let latency_ps = row.completed_ps - row.issued_ps;
+            let rank = Reverse((latency_ps, Reverse((row.completed_ps, place))));
             if slowest.len() < self.most {
                 slowest.push(rank);
             } else if let Some(mut least) = slowest.peek_mut()
@@ -51,9 +49,8 @@ impl Slowest {
                 *least = rank;
             }
         }
-        let rows = slowest
-            .into_iter()
-            .map(|Reverse((_, Reverse((_, place))))| &rows[place]);
+        let slowest = slowest.into_iter();
+        let rows = slowest.map(|Reverse((_, Reverse((_, place))))| &rows[place]);
         self.kept.extend(rows.map(|row| Kept {
             latency_ps: row.completed_ps - row.issued_ps,
             completed_ps: Reverse(row.completed_ps),
@@ -73,10 +70,9 @@ impl Slowest {
         self.kept.truncate(self.most);
         let rows = self.kept.into_iter().map(|kept| {
             let stages = STAGE_NAMES.iter().zip(kept.stages);
-            let stages: Map<String, Value> = stages
-                .filter(|(_, time)| *time > 0)
-                .map(|(name, time)| ((*name).to_owned(), json!(time)))
-                .collect();
+            let stages = stages.filter(|(_, time)| *time > 0);
+            let stages = stages.map(|(name, time)| ((*name).to_owned(), json!(time)));
+            let stages: Map<String, Value> = stages.collect();
             json!({
                 "host": kept.requester,
                 "device": (kept.device != u16::MAX).then_some(kept.device),

@@ -11,6 +11,10 @@ const SMALL: &str = "name = \"small\"\nmeasure = { requests = 3000 }\n\
     fabric = { topology = { kind = \"ring\", switches = 3 } }\n\
     hosts = [{ name = \"host\", workload = { kind = \"uniform\" } }]\ndevices = [{ name = \"mem\" }]\n";
 
+fn checked(text: &str) -> Value {
+    serde_json::from_str(&check(text)).unwrap()
+}
+
 fn run(settings: &str) -> Value {
     let settings = Settings::read(settings).unwrap();
     let text = simulate(SMALL, &settings, &Monitor::default(), |_| ()).unwrap();
@@ -19,18 +23,13 @@ fn run(settings: &str) -> Value {
 
 #[test]
 fn mistakes_have_their_place_and_a_good_scenario_has_none() {
-    let found: Value = serde_json::from_str(&check(&SMALL.replace("switches", "switchs"))).unwrap();
+    let found = checked(&SMALL.replace("switches", "switchs"));
     assert_eq!(found["mistakes"][0]["line"], 3);
     assert_eq!(found["mistakes"].as_array().unwrap().len(), 1);
-    let found: Value = serde_json::from_str(&check(SMALL)).unwrap();
-    assert_eq!(found["mistakes"].as_array().unwrap().len(), 0);
+    assert_eq!(checked(SMALL)["mistakes"].as_array().unwrap().len(), 0);
     assert!(draw(SMALL, None).unwrap().starts_with("<svg"));
-    assert!(
-        draw(SMALL, Some("{}"))
-            .unwrap_err()
-            .0
-            .contains("the report cannot be read")
-    );
+    let failed = draw(SMALL, Some("{}")).unwrap_err();
+    assert!(failed.0.contains("the report cannot be read"));
 }
 
 #[test]
@@ -54,10 +53,8 @@ fn settings_change_a_run_and_unknown_ones_are_refused() {
     let digest = |settings: &str| run(settings)["report"]["digest"].clone();
     assert_eq!(digest("{}"), digest("{}"));
     assert_ne!(digest("{}"), digest("{\"seed\": 9}"));
-    assert_ne!(
-        digest("{}"),
-        digest("{\"set\": [\"hosts[0].issue.outstanding=2\"]}")
-    );
+    let two = "{\"set\": [\"hosts[0].issue.outstanding=2\"]}";
+    assert_ne!(digest("{}"), digest(two));
     assert!(Settings::read("{\"sed\": 9}").unwrap_err().contains("sed"));
 }
 

@@ -110,10 +110,7 @@ fn two_hosts_behind_a_switch_share_the_peak_and_lose_nothing() {
 
 /// A plan of the shipped scenario with files from `folder`.
 fn plan_in(folder: &Path) -> Result<Plan, String> {
-    let files = Files {
-        scenario_dir: folder.to_owned(),
-        trace_override: None,
-    };
+    let files = Files::of(folder);
     let document =
         read("curves.toml", &shipped("curves"), &[]).map_err(|error| error.render(false))?;
     let loaded =

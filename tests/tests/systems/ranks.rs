@@ -40,7 +40,7 @@ fn on_ranks(
                     let division = division(plan, plan.scenario.seed, size)?;
                     let report = run_ranked(plan, options, checkpoints, &mut rank, division)?;
                     assert_eq!(report.is_some(), first);
-                    Ok(report)
+                    Ok::<_, RunError>(report)
                 })
             })
             .collect();

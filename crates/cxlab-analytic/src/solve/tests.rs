@@ -32,16 +32,14 @@ fn shared(hosts: usize, outstanding: f64, interval_ps: f64, away_ps: u64) -> Net
             share: 1.0,
         }],
     };
+    let limits = HostLimits {
+        outstanding,
+        interval_ps,
+    };
     Network {
         stations: vec![Station::Medium(medium)],
         arbitration: Arbitration::RoundRobin,
-        hosts: vec![
-            HostLimits {
-                outstanding,
-                interval_ps
-            };
-            hosts
-        ],
+        hosts: vec![limits; hosts],
         flows: (0..hosts).map(flow).collect(),
     }
 }

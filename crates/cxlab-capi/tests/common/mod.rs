@@ -5,7 +5,9 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::ptr::null;
 
+use cxlab_capi::cxlab_options;
 use cxlab_engine::{Monitor, Threads};
 use cxlab_host::RequestRow;
 use cxlab_plan::load::Loaded;
@@ -43,12 +45,23 @@ pub fn scenario(outside: &str, requests: u64) -> String {
     })
 }
 
+/// Options that say nothing but their size.
+pub fn options() -> cxlab_options {
+    cxlab_options {
+        bytes: size_of::<cxlab_options>(),
+        path: null(),
+        text: null(),
+        folder: null(),
+        set: null(),
+        set_count: 0,
+        seed: null(),
+        can_save: 0,
+    }
+}
+
 /// The plan of a scenario's text.
 pub fn plan(folder: &Path, text: &str) -> Loaded {
-    let files = Files {
-        scenario_dir: folder.to_owned(),
-        trace_override: None,
-    };
+    let files = Files::of(folder);
     load::read("scenario.toml", text, &[])
         .and_then(|document| load::resolve(document, files, &Externals::new()))
         .unwrap_or_else(|mistakes| panic!("{}", mistakes.render(false)))

@@ -36,11 +36,9 @@ pub(super) fn inside(allowed: &[Range<u64>], addr: u64, bytes: u64) -> Result<()
     if allowed.iter().any(fits) {
         return Ok(());
     }
-    let list: Vec<String> = allowed
-        .iter()
-        .filter(|range| !range.is_empty())
-        .map(|range| format!("{:#x} to {:#x}", range.start, range.end))
-        .collect();
+    let list = allowed.iter().filter(|range| !range.is_empty());
+    let list = list.map(|range| format!("{:#x} to {:#x}", range.start, range.end));
+    let list: Vec<String> = list.collect();
     Err(format!(
         "found {bytes} B from {addr:#x}; allowed: within {}",
         list.join(", ")

@@ -80,6 +80,11 @@ impl Reader {
         let short = |at: usize| tuple.get_item(at)?.extract::<u16>();
         let size = |at: usize| tuple.get_item(at)?.extract::<u8>();
         let bytes = |at: usize| tuple.get_item(at)?.extract::<Vec<u8>>();
+        // A minimum or maximum says whether its numbers are signed.
+        let either = |signed, unsigned| {
+            let is_signed = tuple.get_item(4)?.extract()?;
+            Ok::<_, PyErr>(if is_signed { signed } else { unsigned })
+        };
         let own = self.reach.accelerator.unwrap_or_default();
         let dma = |direction| {
             Ok::<_, PyErr>(Asked::Silent(ThreadOp::Dma {
@@ -114,8 +119,8 @@ impl Reader {
             "fetch_and" => atomic(AtomicKind::And, 0)?,
             "fetch_or" => atomic(AtomicKind::Or, 0)?,
             "fetch_xor" => atomic(AtomicKind::Xor, 0)?,
-            "fetch_min" => atomic(minimum(tuple)?, 0)?,
-            "fetch_max" => atomic(maximum(tuple)?, 0)?,
+            "fetch_min" => atomic(either(AtomicKind::MinSigned, AtomicKind::Min)?, 0)?,
+            "fetch_max" => atomic(either(AtomicKind::MaxSigned, AtomicKind::Max)?, 0)?,
             "await_change" => Asked::Op(ThreadOp::Await {
                 addr: number(1)?,
                 size: size(2)?,
@@ -181,23 +186,4 @@ fn named<'a, 'py>(op: &'a Bound<'py, PyAny>) -> PyResult<(String, &'a Bound<'py,
     let tuple = op.cast::<PyTuple>().map_err(|_| wrong())?;
     let name = tuple.get_item(0).and_then(|name| name.extract());
     Ok((name.map_err(|_| wrong())?, tuple))
-}
-
-/// Whether the numbers of a minimum or maximum are signed.
-fn signed(tuple: &Bound<'_, PyTuple>) -> PyResult<bool> {
-    tuple.get_item(4)?.extract()
-}
-
-fn minimum(tuple: &Bound<'_, PyTuple>) -> PyResult<AtomicKind> {
-    Ok(match signed(tuple)? {
-        true => AtomicKind::MinSigned,
-        false => AtomicKind::Min,
-    })
-}
-
-fn maximum(tuple: &Bound<'_, PyTuple>) -> PyResult<AtomicKind> {
-    Ok(match signed(tuple)? {
-        true => AtomicKind::MaxSigned,
-        false => AtomicKind::Max,
-    })
 }

@@ -6,7 +6,6 @@ use crate::params::{HostParams, Spread};
 use crate::placement::PlacementChoice;
 use crate::policy::PoolPolicyChoice;
 
-/// Fixed demand of a test.
 #[derive(Debug)]
 struct Fixed(Vec<Ask>);
 
@@ -124,16 +123,12 @@ fn one_host_of_small_vms_rejects_what_erlang_b_says() {
 #[test]
 fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
     let mut rng = StreamRng::new(2, "count");
-    let mut asks: Vec<Ask> = (0..300)
-        .map(|_| {
-            ask(
-                rng.below(86_400),
-                1 + rng.below(40_000),
-                1 + rng.below(4) as u32,
-                1 + rng.below(16) as u32,
-            )
-        })
-        .collect();
+    let mut one = || {
+        let (start_s, life_s) = (rng.below(86_400), 1 + rng.below(40_000));
+        let (cores, gib) = (1 + rng.below(4) as u32, 1 + rng.below(16) as u32);
+        ask(start_s, life_s, cores, gib)
+    };
+    let mut asks: Vec<Ask> = (0..300).map(|_| one()).collect();
     asks.sort_by_key(|ask| ask.start_s);
     let parts = Parts::new(
         params(1000, 100_000, 1.0),
@@ -147,10 +142,8 @@ fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
     assert_eq!(outcome.series.len(), 24);
     for (hour, point) in outcome.series.iter().enumerate() {
         let now = hour as u64 * 3600;
-        let there: Vec<&Ask> = asks
-            .iter()
-            .filter(|ask| ask.start_s <= now && now < ask.end_s)
-            .collect();
+        let runs = |ask: &&Ask| ask.start_s <= now && now < ask.end_s;
+        let there: Vec<&Ask> = asks.iter().filter(runs).collect();
         let sum = |of: &dyn Fn(&Ask) -> u64| there.iter().map(|ask| of(ask)).sum::<u64>();
         assert_eq!(point.vms, there.len() as u64, "at {hour} h");
         assert_eq!(point.cores, sum(&|ask| u64::from(ask.cores)));
@@ -167,20 +160,18 @@ fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
 fn memory_is_stranded_where_all_cores_are_taken() {
     // One host: 4 cores, 64 GiB. Three cores with 8 GiB in all leave one core, which could use 8
     // GiB of the 56 free ones. A VM on the fourth core strands all free memory.
-    let asks = vec![ask(0, 86_400, 3, 8), ask(7200, 3600, 1, 8)];
-    let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
-    let stranded: Vec<u64> = parts.run(0).series[..4]
-        .iter()
-        .map(|point| point.stranded_mib / 1024)
-        .collect();
-    assert_eq!(stranded, [48, 48, 48, 48]);
-    let asks = vec![ask(0, 7200, 4, 8)];
-    let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
-    let stranded: Vec<u64> = parts.run(0).series[..3]
-        .iter()
-        .map(|point| point.stranded_mib / 1024)
-        .collect();
-    assert_eq!(stranded, [56, 56, 32]);
+    for (asks, expected) in [
+        (
+            vec![ask(0, 86_400, 3, 8), ask(7200, 3600, 1, 8)],
+            &[48, 48, 48, 48][..],
+        ),
+        (vec![ask(0, 7200, 4, 8)], &[56, 56, 32]),
+    ] {
+        let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
+        let points = &parts.run(0).series[..expected.len()];
+        let stranded: Vec<u64> = points.iter().map(|one| one.stranded_mib / 1024).collect();
+        assert_eq!(stranded, expected);
+    }
 }
 
 #[test]
@@ -195,14 +186,8 @@ fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
     let expected = 0.2 / 0.82 * (170.0 / 85.0 - 1.0) / 3.0;
     assert!((outcome.slowdown.mean() - expected).abs() < 1e-12);
     assert_eq!(outcome.series[0].latency_sum_ns, 170.0);
-    let uniform = FleetParams {
-        exposure: Exposure::Uniform,
-        ..parts.params.clone()
-    };
-    let parts = Parts {
-        params: uniform,
-        ..parts
-    };
+    let mut parts = parts;
+    parts.params.exposure = Exposure::Uniform;
     assert!((parts.run(100).slowdown.mean() - expected * 1.5).abs() < 1e-12);
 }
 
@@ -354,12 +339,8 @@ proptest! {
 }
 
 fn check(cluster: &Cluster<'_>, device_slices: u32) -> Result<(), TestCaseError> {
-    let live = || {
-        cluster
-            .running
-            .iter()
-            .map(|number| &cluster.live[*number as usize])
-    };
+    let running = cluster.running.iter();
+    let live = || (running.clone()).map(|number| &cluster.live[*number as usize]);
     for host in 0..cluster.hosts.count() {
         let mine = || live().filter(|one| one.host as usize == host);
         let cores: u32 = mine().map(|one| one.cores).sum();

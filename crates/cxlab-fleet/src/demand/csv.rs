@@ -98,20 +98,13 @@ impl Demand for Trace {
             let fits = ask.start_s < cluster.span_s;
             (home == cluster.index && fits).then(|| ask.clone())
         };
-        self.table
-            .rows
-            .iter()
-            .enumerate()
-            .filter_map(mine)
-            .collect()
+        let rows = self.table.rows.iter().enumerate();
+        rows.filter_map(mine).collect()
     }
 
     fn most_mib_per_core(&self) -> f64 {
-        let each = self
-            .table
-            .rows
-            .iter()
-            .map(|(_, ask)| f64::from(ask.memory_mib) / f64::from(ask.cores));
+        let rows = self.table.rows.iter();
+        let each = rows.map(|(_, ask)| f64::from(ask.memory_mib) / f64::from(ask.cores));
         each.fold(0.0, f64::max)
     }
 
@@ -145,12 +138,8 @@ impl Table {
         let mut rows = Vec::new();
         for (at, line) in content.split(|byte| *byte == b'\n').enumerate() {
             let number = at + 1;
-            let line = std::str::from_utf8(line).map_err(|_| {
-                (
-                    number,
-                    "found bytes that are no UTF-8; allowed: text".to_owned(),
-                )
-            })?;
+            let unreadable = "found bytes that are no UTF-8; allowed: text";
+            let line = std::str::from_utf8(line).map_err(|_| (number, unreadable.to_owned()))?;
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -161,13 +150,9 @@ impl Table {
             }
         }
         if head.is_none() {
-            return Err((
-                1,
-                format!(
-                    "found no line with the names of columns; allowed: {}",
-                    COLUMNS.join(", ")
-                ),
-            ));
+            let names = COLUMNS.join(", ");
+            let message = format!("found no line with the names of columns; allowed: {names}");
+            return Err((1, message));
         }
         if rows.is_empty() {
             return Err((1, "found no VMs; allowed: one at least".to_owned()));
@@ -183,13 +168,12 @@ fn columns(line: &str) -> Result<Vec<usize>, String> {
     let mut found = Vec::new();
     for name in line.split(',').map(str::trim) {
         let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
-            let hint = near(name)
-                .map(|near| format!("; did you mean `{near}`?"))
-                .unwrap_or_default();
+            let hint = near(name).map(|near| format!("; did you mean `{near}`?"));
             return Err(format!(
-                "found column `{}`; allowed: {}{hint}",
+                "found column `{}`; allowed: {}{}",
                 shown(name),
-                COLUMNS.join(", ")
+                COLUMNS.join(", "),
+                hint.unwrap_or_default()
             ));
         };
         if found.contains(&column) {

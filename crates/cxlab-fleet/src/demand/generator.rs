@@ -141,20 +141,16 @@ impl Ready {
                 "allowed: two numbers above 0 and up to 2, the first at most the second",
             ));
         }
-        let weights = |field: &str, mut weights: Box<dyn Iterator<Item = f64> + '_>| {
-            if weights.any(|weight| weight > 0.0) {
-                return Ok(());
-            }
-            Err(ParamError::new(
-                field,
-                "all weights are 0; allowed: one above 0 at least",
-            ))
+        let zero = |field| {
+            let message = "all weights are 0; allowed: one above 0 at least";
+            Err(ParamError::new(field, message))
         };
-        weights("cores", Box::new(params.cores.iter().map(|one| one.weight)))?;
-        weights(
-            "memory",
-            Box::new(params.memory.iter().map(|one| one.weight)),
-        )?;
+        if !params.cores.iter().any(|one| one.weight > 0.0) {
+            return zero("cores");
+        }
+        if !params.memory.iter().any(|one| one.weight > 0.0) {
+            return zero("memory");
+        }
         let largest = params
             .cores
             .iter()
@@ -215,13 +211,10 @@ pub(crate) fn normal(rng: &mut StreamRng) -> f64 {
 impl Mix {
     fn new(params: &Generator, host_cores: u32, rng: &mut StreamRng) -> Mix {
         let fit = params.cores.iter().filter(|one| one.cores <= host_cores);
+        let mut weight =
+            |one: &MemoryPerCore| one.weight * libm::exp(params.mix_spread * normal(rng));
         let memory: Vec<(f64, f64)> = (params.memory.iter())
-            .map(|one| {
-                (
-                    one.weight * libm::exp(params.mix_spread * normal(rng)),
-                    one.gib,
-                )
-            })
+            .map(|one| (weight(one), one.gib))
             .collect();
         Mix {
             cores: summed(fit.map(|one| (one.weight, one.cores))),

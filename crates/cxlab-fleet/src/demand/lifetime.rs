@@ -209,22 +209,16 @@ mod tests {
         let second = 0.5 * square(1.0, 10.0) + 0.4 * square(10.0, 100.0) + 0.1 * 1e4;
         let exact = second / lifetimes.mean_h();
         let mut rng = StreamRng::new(1, "biased");
-        let mean = (0..400_000)
-            .map(|_| lifetimes.draw_biased(&mut rng))
-            .sum::<f64>()
-            / 400_000.0;
+        let draws = (0..400_000).map(|_| lifetimes.draw_biased(&mut rng));
+        let mean = draws.sum::<f64>() / 400_000.0;
         assert!((mean / exact - 1.0).abs() < 0.01, "{mean} {exact}");
     }
 
     #[test]
     fn points_that_are_no_distribution_are_refused() {
         let refused = |points: &[(f64, f64)]| {
-            let points: Vec<Point> = (points.iter())
-                .map(|(hours, part)| Point {
-                    hours: *hours,
-                    part: *part,
-                })
-                .collect();
+            let point = |&(hours, part): &(f64, f64)| Point { hours, part };
+            let points: Vec<Point> = points.iter().map(point).collect();
             Lifetimes::new(&points).is_err()
         };
         assert!(refused(&[]) && refused(&[(1.0, 0.0)]) && refused(&[(1.0, 0.0), (2.0, 0.9)]));

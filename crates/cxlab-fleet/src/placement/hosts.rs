@@ -42,7 +42,6 @@ pub struct Hosts {
     fitting: Vec<u32>,
 }
 
-/// Number of the host of a key.
 fn host_of(key: u64) -> usize {
     (key & ((1 << HOST_BITS) - 1)) as usize
 }

@@ -30,6 +30,23 @@ fn parts(pod_hosts: usize, policy: &str) -> Parts {
     }
 }
 
+/// Share of the requested core-hours that the clusters reject with so much DRAM.
+fn rejected(run: Run<'_>, policy: &dyn PoolPolicy, mib: u64, slices: u32) -> f64 {
+    let setup = run.setup(policy, mib, slices);
+    run.simulate(&setup).0.rejected_part()
+}
+
+/// Checks that DRAM serves, and that one step less of it does not.
+fn is_least(run: Run<'_>, needed: &Needed) {
+    let (none, policy, allowed) = (none(), run.study.policy, needed.allowed);
+    let alone = |mib| rejected(run, none.as_ref(), mib, 0);
+    assert!(alone(needed.alone_mib) <= allowed, "{needed:?}");
+    assert!(alone(needed.alone_mib - STEP_MIB) > allowed, "{needed:?}");
+    let pooled = |slices| rejected(run, policy, needed.local_mib, slices);
+    assert!(pooled(needed.device_slices) <= allowed, "{needed:?}");
+    assert!(pooled(needed.device_slices - 1) > allowed, "{needed:?}");
+}
+
 impl Parts {
     fn study(&self, threads: usize) -> Study<'_> {
         Study {
@@ -68,7 +85,6 @@ fn the_dram_that_is_needed_is_the_least_that_serves() {
     let study = parts.study(2);
     let watch = Watch::default();
     let needed = study.run(&watch).needed[0];
-    let none = none();
     let clusters = study.clusters();
     let run = Run {
         study: &study,
@@ -77,15 +93,7 @@ fn the_dram_that_is_needed_is_the_least_that_serves() {
         drawn: &Drawn::new(clusters.len()),
         watch: &watch,
     };
-    let part = |policy: &dyn PoolPolicy, mib, slices| {
-        let setup = run.setup(policy, mib, slices);
-        run.simulate(&setup).0.rejected_part()
-    };
-    assert!(part(none.as_ref(), needed.alone_mib, 0) <= needed.allowed);
-    assert!(part(none.as_ref(), needed.alone_mib - STEP_MIB, 0) > needed.allowed);
-    let policy = parts.policy.as_ref();
-    assert!(part(policy, needed.local_mib, needed.device_slices) <= needed.allowed);
-    assert!(part(policy, needed.local_mib, needed.device_slices - 1) > needed.allowed);
+    is_least(run, &needed);
     assert!(needed.local_mib < needed.alone_mib);
     // Eight hosts share one device with slices of 1 GiB.
     let pool_mib = u64::from(needed.device_slices) * 1024 / 8;
@@ -119,12 +127,8 @@ fn hosts_are_rounded_up_to_whole_pods_and_clusters_are_of_whole_pods() {
     let mut parts = parts(8, "none");
     parts.params.hosts = 100;
     parts.params.cluster = 30;
-    let pods: Vec<usize> = parts
-        .study(1)
-        .clusters()
-        .iter()
-        .map(|which| which.pods)
-        .collect();
+    let clusters = parts.study(1).clusters();
+    let pods: Vec<usize> = clusters.iter().map(|which| which.pods).collect();
     assert_eq!(pods, [4, 4, 4, 1]);
 }
 
@@ -139,7 +143,6 @@ fn a_cluster_that_is_sized_for_itself_needs_what_it_needs_as_a_fleet() {
     assert_eq!(result.needed.len(), 3);
     let study = parts.study(1);
     let (watch, clusters) = (Watch::default(), study.clusters());
-    let none = none();
     for (at, needed) in result.needed.iter().enumerate() {
         let run = Run {
             study: &study,
@@ -148,17 +151,7 @@ fn a_cluster_that_is_sized_for_itself_needs_what_it_needs_as_a_fleet() {
             drawn: &Drawn::new(clusters.len()),
             watch: &watch,
         };
-        let part = |policy: &dyn PoolPolicy, mib, slices| {
-            run.simulate(&run.setup(policy, mib, slices))
-                .0
-                .rejected_part()
-        };
-        let policy = parts.policy.as_ref();
-        let allowed = needed.allowed;
-        assert!(part(none.as_ref(), needed.alone_mib, 0) <= allowed);
-        assert!(part(none.as_ref(), needed.alone_mib - STEP_MIB, 0) > allowed);
-        assert!(part(policy, needed.local_mib, needed.device_slices) <= allowed);
-        assert!(part(policy, needed.local_mib, needed.device_slices - 1) > allowed);
+        is_least(run, needed);
     }
     let alone: u64 = result.needed.iter().map(|needed| needed.alone_mib).sum();
     assert!(

@@ -13,7 +13,6 @@ use crate::problem::{Problem, unknown};
 /// Most failures and repairs of a run: a message has 16 bits for the number of its routing state.
 const MOST_CHANGES: usize = 65_000;
 
-/// A failure or a repair.
 pub(super) struct Change {
     pub(super) at: Picos,
     pub(super) what: What,
@@ -23,11 +22,18 @@ pub(super) struct Change {
 #[derive(Clone, Copy)]
 pub(super) enum What {
     /// The event of this number, or the end of the reset that it begins.
-    Event { number: usize, ends: bool },
-    /// A random failure of a link.
-    Link { link: usize, fails: bool },
-    /// A random failure of a component.
-    Component { component: usize, fails: bool },
+    Event {
+        number: usize,
+        ends: bool,
+    },
+    Link {
+        link: usize,
+        fails: bool,
+    },
+    Component {
+        component: usize,
+        fails: bool,
+    },
 }
 
 impl What {

@@ -7,7 +7,6 @@
 
 use cxlab_engine::units::Picos;
 
-/// Most virtual channels of a link.
 const MOST: usize = cxlab_link::MAX_VCS;
 
 /// The allocation of virtual channels to routing states over time.
@@ -53,9 +52,8 @@ impl Channels {
     /// state waits until enough channels have drained. If the fabric has too few for this state and
     /// the one in force, the state does not wait.
     pub(crate) fn grant(&self, needed: u8, due: Picos) -> Grant {
-        let mut free: Vec<(Picos, usize)> = (0..usize::from(self.most).min(MOST))
-            .map(|vc| (self.free_from(vc), vc))
-            .collect();
+        let all = 0..usize::from(self.most).min(MOST);
+        let mut free: Vec<(Picos, usize)> = all.map(|vc| (self.free_from(vc), vc)).collect();
         free.sort_unstable();
         free.truncate(usize::from(needed));
         let last = free.last().map_or(Picos::ZERO, |(at, _)| *at);
@@ -120,10 +118,8 @@ impl Channels {
 mod tests {
     use super::*;
 
-    const US: u64 = 1_000_000;
-
     fn us(time: u64) -> Picos {
-        Picos(time * US)
+        Picos::from_nanos(1000 * time)
     }
 
     #[test]

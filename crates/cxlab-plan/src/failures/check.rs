@@ -52,10 +52,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
         }
     }
     for (at, group) in scenario.hosts.iter().enumerate() {
-        if group
-            .processor()
-            .is_some_and(|one| one.llc.speculative_reads)
-        {
+        let processor = group.processor();
+        if processor.is_some_and(|one| one.llc.speculative_reads) {
             wrong(
                 format!("hosts[{at}].processor.llc.speculative_reads"),
                 "true",
@@ -82,11 +80,8 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     let half = |class: &&LinkClass| class.params.duplex == Duplex::Half;
     for class in classes.iter().filter(half) {
         let path = format!("{}.duplex", class.path);
-        wrong(
-            path,
-            "\"half\"",
-            "\"full\" (a bus does not lose what it holds)",
-        );
+        let allowed = "\"full\" (a bus does not lose what it holds)";
+        wrong(path, "\"half\"", allowed);
     }
 }
 

@@ -202,16 +202,13 @@ impl Fabric<'_> {
             };
             let is_its = |end: End| self.name(self.component(end)) == device;
             let own = self.links.iter().map(|link| [link.a, link.b]);
-            let own: Vec<[End; 2]> = own
-                .filter(|ends| ends.iter().any(|end| is_its(*end)))
-                .collect();
+            let own = own.filter(|ends| ends.iter().any(|end| is_its(*end)));
+            let own: Vec<[End; 2]> = own.collect();
             if !matches!(own[..], [ends] if ends.iter().any(|end| end.is_switch())) {
+                let count = own.len();
                 return Err(Problem::refused(
                     format!("events[{number}].option"),
-                    format_args!(
-                        "\"wait-for-link-down\" of `{device}`, which has {} links",
-                        own.len()
-                    ),
+                    format_args!("\"wait-for-link-down\" of `{device}`, which has {count} links"),
                     "devices with one link, to a switch",
                 ));
             }
@@ -226,9 +223,8 @@ impl Fabric<'_> {
         names: &[String; 2],
         number: u32,
     ) -> Result<usize, Problem> {
-        let all: Vec<String> = (0..self.components())
-            .map(|component| self.name(component).to_owned())
-            .collect();
+        let all = (0..self.components()).map(|component| self.name(component).to_owned());
+        let all: Vec<String> = all.collect();
         for (at, name) in names.iter().enumerate() {
             if !all.contains(name) {
                 let path = format!("{path}.link[{at}]");
@@ -240,18 +236,13 @@ impl Fabric<'_> {
             let [a, b] = names;
             ends == [a.as_str(), b.as_str()] || ends == [b.as_str(), a.as_str()]
         };
-        let between: Vec<usize> = (self.links.iter().enumerate())
-            .filter(joined)
-            .map(|(at, _)| at)
-            .collect();
+        let between = self.links.iter().enumerate().filter(joined);
+        let between: Vec<usize> = between.map(|(at, _)| at).collect();
         let [a, b] = names;
         if between.is_empty() {
             let found = format_args!("`{a}` and `{b}`, which no link joins");
-            return Err(Problem::refused(
-                format!("{path}.link"),
-                found,
-                "both ends of a link",
-            ));
+            let path = format!("{path}.link");
+            return Err(Problem::refused(path, found, "both ends of a link"));
         }
         between.get(number as usize).copied().ok_or_else(|| {
             let count = between.len();

@@ -8,7 +8,6 @@ use cxlab_scenario::{EventParams, FailureRates, RandomFailures, Scenario, Unbind
 use crate::limits::LONGEST_WINDOW;
 use crate::problem::Problems;
 
-/// The shortest and the longest mean time.
 const MEANS: [Picos; 2] = [Picos(1_000_000), LONGEST_WINDOW];
 
 /// Checks the parameters that do not depend on the fabric.

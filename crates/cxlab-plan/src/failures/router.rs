@@ -117,12 +117,10 @@ impl<'a> Router<'a> {
         match last.what {
             What::Event { number, .. } if pairs > 0 => {
                 let event = self.fabric.scenario.events[number].describe();
-                notes.push(Note::new(
-                    format!("events[{number}]"),
-                    format!(
-                        "after this event ({event}) {pairs} pairs of host and device are cut off"
-                    ),
-                ));
+                let text = format!(
+                    "after this event ({event}) {pairs} pairs of host and device are cut off"
+                );
+                notes.push(Note::new(format!("events[{number}]"), text));
             }
             What::Event { .. } => {}
             What::Link { .. } | What::Component { .. } => {
@@ -139,17 +137,17 @@ impl<'a> Router<'a> {
         if let Some(number) = self.made.get(&cut) {
             return Ok(*number);
         }
-        let (graph, most) = (
-            self.fabric.graph,
-            self.fabric.scenario.fabric.virtual_channels,
-        );
-        let kind = self.fabric.tables.kind();
-        let tables = RoutingTables::build_without(graph, kind, most, |link| cut[link]);
+        let Fabric {
+            graph,
+            tables,
+            scenario,
+            ..
+        } = self.fabric;
+        let most = scenario.fabric.virtual_channels;
+        let tables = RoutingTables::build_without(graph, tables.kind(), most, |link| cut[link]);
         let tables = tables.map_err(|error| {
-            Problem::new(
-                format!("{}.kind", what.path()),
-                format!("found a failure after which {error}"),
-            )
+            let message = format!("found a failure after which {error}");
+            Problem::new(format!("{}.kind", what.path()), message)
         })?;
         let number = self.tables.len();
         self.tables.push(Arc::new(tables));
@@ -251,13 +249,9 @@ impl<'a> Router<'a> {
             ));
         }
         if self.most_cut_off > 0 {
-            notes.push(Note::new(
-                "failures.random",
-                format!(
-                    "up to {} pairs of host and device are cut off at a time",
-                    self.most_cut_off
-                ),
-            ));
+            let most = self.most_cut_off;
+            let text = format!("up to {most} pairs of host and device are cut off at a time");
+            notes.push(Note::new("failures.random", text));
         }
     }
 }

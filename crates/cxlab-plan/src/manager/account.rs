@@ -93,7 +93,6 @@ impl Account<'_> {
         }
     }
 
-    /// Schedules a step.
     pub(super) fn later(&mut self, at: Picos, step: Step) {
         self.coming.insert((at, self.next), step);
         self.next += 1;
@@ -148,6 +147,12 @@ impl Account<'_> {
         self.pools.get(&region).map(|pool| pool.ever(host))
     }
 
+    /// Names of the region and of the host of some memory.
+    pub(super) fn names(&self, (region, host): (usize, usize)) -> (&str, &str) {
+        let host = &self.named.names.requesters[host];
+        (&self.scenario.regions[region].name, host)
+    }
+
     /// The outcome of the pooled regions, and the commands.
     pub(crate) fn finish(self) -> (Vec<PlannedPool>, Vec<PlannedCommand>) {
         let (regions, policy) = (&self.scenario.regions, &self.params.policy.kind);
@@ -175,9 +180,6 @@ impl Holdings {
 
 /// The problem of an event that cannot happen.
 pub(super) fn wrong(path: &str, at: Picos, found: String, allowed: &str) -> Problem {
-    Problem::refused(
-        format!("{path}.kind"),
-        format_args!("{found} at {at}"),
-        allowed,
-    )
+    let found = format_args!("{found} at {at}");
+    Problem::refused(format!("{path}.kind"), found, allowed)
 }

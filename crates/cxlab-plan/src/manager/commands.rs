@@ -31,49 +31,37 @@ impl Account<'_> {
         place: (usize, usize),
     ) -> Result<(), Problem> {
         let now = at + self.params.command_time;
-        let (region, host) = (
-            &self.scenario.regions[place.0],
-            &self.named.names.requesters[place.1],
-        );
-        let name = &region.name;
+        let (part, has) = ((place.0, 0), Has::Yes);
+        let (name, host) = self.names(place);
+        let wrong = |found: String, allowed: &str| Err(wrong(path, at, found, allowed));
         if self.presence[place.1].leaves.is_some() {
-            return Err(wrong(
-                path,
-                at,
-                format!("\"add\" of `{name}` to `{host}`, which has left"),
-                "\"add\" to a host that is there",
-            ));
+            let found = format!("\"add\" of `{name}` to `{host}`, which has left");
+            return wrong(found, "\"add\" to a host that is there");
         }
-        if self.now.region(((place.0, 0), place.1)) != Has::No {
-            return Err(wrong(
-                path,
-                at,
+        if self.now.region((part, place.1)) != Has::No {
+            return wrong(
                 format!("\"add\" of `{name}`, which `{host}` has already"),
                 "\"add\" after a \"release\", or of a region with initially_added = false",
-            ));
+            );
         }
         let mut others = self.now.held.iter();
         let other = others.find(|(((of, _), _), has)| *of == place.0 && **has != Has::No);
-        if let (Sharing::Moving, Some(((_, other), _))) = (region.sharing, other) {
+        let sharing = self.scenario.regions[place.0].sharing;
+        if let (Sharing::Moving, Some(((_, other), _))) = (sharing, other) {
             let other = &self.named.names.requesters[*other];
-            return Err(wrong(
-                path,
-                at,
+            return wrong(
                 format!("\"add\" of `{name}` to `{host}` while `{other}` has it"),
                 "\"add\" after its \"release\" (a moving region has one host at a time)",
-            ));
+            );
         }
-        let memory = self.memory_of(((place.0, 0), place.1));
-        let until = self.dirty.get(&memory).copied();
+        let until = self.dirty.get(&self.memory_of((part, place.1))).copied();
         if let Some(until) = until.filter(|until| *until > now) {
-            return Err(wrong(
-                path,
-                at,
+            return wrong(
                 format!("\"add\" of `{name}`, which is scrubbed until {until},"),
                 "\"add\" that is in force when the memory is scrubbed",
-            ));
+            );
         }
-        let (part, host, has) = ((place.0, 0), place.1, Has::Yes);
+        let host = place.1;
         self.step(now, Step::Hold { part, host, has });
         Ok(())
     }
@@ -100,12 +88,12 @@ impl Account<'_> {
                     let (part, has) = ((region, *block), Has::Yes);
                     self.step(now, Step::Hold { part, host, has });
                 }
-                self.answer_of_blocks(at, ADD, place, blocks.len(), Picos::ZERO);
+                self.answer_of_memory(at, ADD, place, blocks.len(), Picos::ZERO);
             }
             Outcome::Asked(blocks) => self.take_back(at, place, &blocks),
             Outcome::Nothing => {}
             Outcome::Refused => {
-                self.answer_of_blocks(at, ADD, place, 0, Picos::ZERO);
+                self.answer_of_memory(at, ADD, place, 0, Picos::ZERO);
                 if let Some(command) = self.commands.last_mut() {
                     command.response = Response::ResourcesExhausted;
                 }
@@ -158,11 +146,8 @@ impl Account<'_> {
             let part = (region, *block);
             self.step(now, Step::Hold { part, host, has });
         }
-        let region = &self.scenario.regions[region].name;
-        let of = format!(
-            "{device_name}, {}, {capacity} of {region}",
-            self.named.names.requesters[host]
-        );
+        let (region, host) = self.names(place);
+        let of = format!("{device_name}, {host}, {capacity} of {region}");
         self.answer(at, SET_LD_ALLOCATIONS, of, &[device], Picos::ZERO);
         if let Some(command) = self.commands.last_mut()
             && matches!(outcome, Outcome::Refused)
@@ -180,36 +165,27 @@ impl Account<'_> {
         path: &str,
         at: Picos,
         kind: &str,
-        (region, host): (usize, usize),
+        place: (usize, usize),
         capacity: Bytes,
         most: Bytes,
         whose: &str,
     ) -> Result<(), Problem> {
-        let names = (
-            &self.scenario.regions[region].name,
-            &self.named.names.requesters[host],
-        );
-        if !self.pools.contains_key(&region) {
-            let found = format_args!("`{}`, which is not pooled", names.0);
+        let (region, host) = self.names(place);
+        if !self.pools.contains_key(&place.0) {
+            let found = format_args!("`{region}`, which is not pooled");
             let allowed = "regions with sharing = \"pooled\"";
             return Err(Problem::refused(format!("{path}.region"), found, allowed));
         }
-        if self.presence[host].leaves.is_some() {
-            return Err(wrong(
-                path,
-                at,
-                format!("\"{kind}\" of `{}`, which has left", names.1),
-                &format!("\"{kind}\" of a host that is there"),
-            ));
+        if self.presence[place.1].leaves.is_some() {
+            let found = format!("\"{kind}\" of `{host}`, which has left");
+            let allowed = format!("\"{kind}\" of a host that is there");
+            return Err(wrong(path, at, found, &allowed));
         }
         if capacity > most || !capacity.0.is_multiple_of(DECODER_UNIT) {
             let unit = Bytes(DECODER_UNIT);
             let allowed = format_args!("multiples of {unit} up to {whose} {most}");
-            return Err(Problem::refused(
-                format!("{path}.capacity"),
-                capacity,
-                allowed,
-            ));
+            let path = format!("{path}.capacity");
+            return Err(Problem::refused(path, capacity, allowed));
         }
         Ok(())
     }
@@ -228,11 +204,12 @@ impl Account<'_> {
             self.step(now, hold(Has::Leaving));
             self.later(now + more, hold(Has::No));
         }
-        self.answer_of_blocks(at, RELEASE, place, blocks.len(), more);
+        self.answer_of_memory(at, RELEASE, place, blocks.len(), more);
     }
 
-    /// Records the response to a command about this number of blocks of a pooled region.
-    pub(crate) fn answer_of_blocks(
+    /// Records the response to a command about a host's memory of a region, or about this number of
+    /// blocks of a pooled one. The command takes `more` time than others.
+    pub(crate) fn answer_of_memory(
         &mut self,
         at: Picos,
         name: Name,
@@ -240,10 +217,7 @@ impl Account<'_> {
         blocks: usize,
         more: Picos,
     ) {
-        let (region, host) = (
-            &self.scenario.regions[place.0].name,
-            &self.named.names.requesters[place.1],
-        );
+        let (region, host) = self.names(place);
         let of = match blocks {
             0 => format!("{region}, {host}"),
             blocks => format!("{region}, {host}, {}", Bytes(blocks as u64 * DECODER_UNIT)),
@@ -257,17 +231,15 @@ impl Account<'_> {
         let now = at + self.params.command_time;
         let (part, host) = ((place.0, 0), place.1);
         let hold = |has| Step::Hold { part, host, has };
-        let more = match forced {
-            true => Picos::ZERO,
-            false => self.params.host_time,
-        };
+        let mut more = Picos::ZERO;
         if forced {
             self.step(now, hold(Has::No));
         } else {
+            more = self.params.host_time;
             self.step(now, hold(Has::Leaving));
             self.later(now + more, hold(Has::No));
         }
-        self.answer_of_memory(at, RELEASE, place, more);
+        self.answer_of_memory(at, RELEASE, place, 0, more);
     }
 
     /// Unbinds a host from a device as the option of the command says.
@@ -357,24 +329,6 @@ impl Account<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Records the response to a command about a host's memory of a region, which takes
-    /// this much more time.
-    pub(crate) fn answer_of_memory(
-        &mut self,
-        at: Picos,
-        name: Name,
-        place: (usize, usize),
-        more: Picos,
-    ) {
-        let (region, host) = place;
-        let of = format!(
-            "{}, {}",
-            self.scenario.regions[region].name, self.named.names.requesters[host]
-        );
-        let devices = self.members[region].1.clone();
-        self.answer(at, name, of, &devices, more);
     }
 
     /// Records the response to a command about a host and a device.

@@ -44,8 +44,10 @@ impl<'a> Account<'a> {
         let regions = scenario.regions.iter().zip(&members).enumerate();
         let pooled = regions.filter(|(_, (region, _))| region.sharing == Sharing::Pooled);
         let pools = pooled.map(|(at, (region, (hosts, devices)))| {
-            let pool = BlockPool::new(hosts.clone(), devices.len(), region.capacity);
-            (at, pool)
+            (
+                at,
+                BlockPool::new(hosts.clone(), devices.len(), region.capacity),
+            )
         });
         let params = bounded(scenario.manager());
         let mut problems = Problems::default();
@@ -97,9 +99,8 @@ impl<'a> Account<'a> {
                 (true, Sharing::Exclusive | Sharing::Shared) => hosts.len(),
             };
             let held = hosts.iter().take(first);
-            self.now
-                .held
-                .extend(held.map(|host| (((at, 0), *host), Has::Yes)));
+            let held = held.map(|host| (((at, 0), *host), Has::Yes));
+            self.now.held.extend(held);
         }
         for (at, binding) in self.params.unbound.clone().iter().enumerate() {
             let path = format!("fabric_manager.unbound[{at}]");
@@ -131,7 +132,6 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Carries out an event.
     fn happen(&mut self, number: usize, event: &EventParams) -> Result<(), Problem> {
         let path = format!("events[{number}]");
         // Events out of order are refused elsewhere; here, time does not go back.
@@ -143,7 +143,7 @@ impl<'a> Account<'a> {
             EventParams::Add { region, host, .. } => {
                 let place = self.whole_memory(&path, region, host)?;
                 self.add(&path, at, place)?;
-                self.answer_of_memory(at, commands::ADD, place, Picos::ZERO);
+                self.answer_of_memory(at, commands::ADD, place, 0, Picos::ZERO);
             }
             EventParams::Release {
                 region,

@@ -1,6 +1,6 @@
 //! Pools of blocks, which the fabric manager grants when hosts' demands arrive, and their statistics.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::manager::{BlockDemand, GrantPolicy, Pool, PoolBlock};
@@ -65,9 +65,7 @@ impl PlannedPool {
     pub const BLOCK: Bytes = Bytes(DECODER_UNIT);
 }
 
-/// The outcome of a demand.
 pub(crate) enum Outcome {
-    /// These blocks are granted.
     Granted(Vec<u32>),
     /// The host is asked to give up these blocks.
     Asked(Vec<u32>),
@@ -114,8 +112,7 @@ impl BlockPool {
     /// All blocks that a host has at some time, in the order of the first grant.
     pub(crate) fn ever(&self, host: usize) -> Vec<u32> {
         let place = self.place(host);
-        let blocks = place.map_or(&[][..], |place| &self.ever[place]);
-        blocks.iter().map(|block| self.number(*block)).collect()
+        place.map_or_else(Vec::new, |place| self.numbers(&self.ever[place]))
     }
 
     /// Sets the number of blocks that a host needs from now on.
@@ -139,17 +136,7 @@ impl BlockPool {
         let outcome = if needs > demand.has {
             match policy.grant(&self.pool, &demand) {
                 None => Outcome::Refused,
-                Some(blocks) => {
-                    self.pool.grant(place, &blocks);
-                    for block in &blocks {
-                        if !self.ever[place].contains(block) {
-                            self.ever[place].push(*block);
-                        }
-                    }
-                    self.held[place].extend(&blocks);
-                    let granted = blocks.iter().map(|block| self.number(*block));
-                    Outcome::Granted(granted.collect())
-                }
+                Some(blocks) => Outcome::Granted(self.grant(place, &blocks)),
             }
         } else {
             let keep = policy.keep(&demand);
@@ -158,8 +145,8 @@ impl BlockPool {
                 blocks => Outcome::Asked(blocks),
             }
         };
-        self.demands
-            .push((at, !matches!(outcome, Outcome::Refused)));
+        let is_met = !matches!(outcome, Outcome::Refused);
+        self.demands.push((at, is_met));
         self.sample(at);
         outcome
     }
@@ -184,23 +171,32 @@ impl BlockPool {
         {
             lost.push(self.held[place].remove(at));
         }
-        self.pool.grant(place, &granted);
+        let granted = self.grant(place, &granted);
         self.pool.give_up(place, &lost);
-        for block in &granted {
-            if !self.ever[place].contains(block) {
-                self.ever[place].push(*block);
-            }
-        }
-        self.held[place].extend(&granted);
         self.needs[place] = self.held[place].len() as u32;
         self.sample(at);
-        let numbers =
-            |blocks: &[PoolBlock]| blocks.iter().map(|block| self.number(*block)).collect();
         match (granted.is_empty(), lost.is_empty()) {
-            (false, _) => Outcome::Granted(numbers(&granted)),
-            (true, false) => Outcome::Asked(numbers(&lost)),
+            (false, _) => Outcome::Granted(granted),
+            (true, false) => Outcome::Asked(self.numbers(&lost)),
             (true, true) => Outcome::Nothing,
         }
+    }
+
+    fn numbers(&self, blocks: &[PoolBlock]) -> Vec<u32> {
+        blocks.iter().map(|block| self.number(*block)).collect()
+    }
+
+    /// Grants blocks to a host; returns their numbers.
+    fn grant(&mut self, place: usize, blocks: &[PoolBlock]) -> Vec<u32> {
+        self.pool.grant(place, blocks);
+        self.held[place].extend(blocks);
+        let ever = &mut self.ever[place];
+        for block in blocks {
+            if !ever.contains(block) {
+                ever.push(*block);
+            }
+        }
+        self.numbers(blocks)
     }
 
     /// A host leaves; returns the blocks that it is asked to give up.
@@ -218,7 +214,7 @@ impl BlockPool {
     fn give_up(&mut self, place: usize, keep: usize) -> Vec<u32> {
         let blocks = self.held[place].split_off(keep);
         self.pool.give_up(place, &blocks);
-        blocks.iter().map(|block| self.number(*block)).collect()
+        self.numbers(&blocks)
     }
 
     pub(crate) fn release(&mut self, block: u32) {
@@ -233,17 +229,15 @@ impl BlockPool {
     fn sample(&mut self, at: Picos) {
         let all = self.held.iter().zip(&self.needs);
         let pairs = all.map(|(held, needs)| (held.len() as u32, *needs));
-        let runs = self.pool.free_runs();
+        let idle = |(has, needs): (u32, u32)| has.saturating_sub(needs);
+        let unmet = |(has, needs): (u32, u32)| needs.saturating_sub(has);
         let sample = Sample {
             needed: self.needs.iter().sum(),
             held: self.pool.held(),
-            idle: pairs
-                .clone()
-                .map(|(has, needs)| has.saturating_sub(needs))
-                .sum(),
-            unmet: pairs.map(|(has, needs)| needs.saturating_sub(has)).sum(),
+            idle: pairs.clone().map(idle).sum(),
+            unmet: pairs.map(unmet).sum(),
             free: self.pool.free(),
-            free_runs: runs.len() as u32,
+            free_runs: self.pool.free_runs().len() as u32,
             extents: self.held.iter().map(|held| extents(held)).sum(),
         };
         match self.samples.last_mut() {
@@ -265,13 +259,10 @@ impl BlockPool {
 
 /// Number of contiguous runs of blocks on devices.
 fn extents(blocks: &[PoolBlock]) -> u32 {
-    let all: BTreeMap<PoolBlock, ()> = blocks.iter().map(|block| (*block, ())).collect();
+    let all: BTreeSet<PoolBlock> = blocks.iter().copied().collect();
     let begins = |block: &&PoolBlock| {
-        let before = block
-            .number
-            .checked_sub(1)
-            .map(|number| PoolBlock { number, ..**block });
-        before.is_none_or(|before| !all.contains_key(&before))
+        let before = block.number.checked_sub(1);
+        before.is_none_or(|number| !all.contains(&PoolBlock { number, ..**block }))
     };
-    all.keys().filter(begins).count() as u32
+    all.iter().filter(begins).count() as u32
 }

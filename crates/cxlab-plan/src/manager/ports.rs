@@ -60,10 +60,8 @@ impl Account<'_> {
         let (host, device) = place;
         let now = at + self.params.command_time;
         let name = &self.named.names.devices[device];
-        let spans = downs(self.scenario, name);
-        let next = spans
-            .iter()
-            .find(|(from, until)| *from >= now || now < *until);
+        let mut spans = downs(self.scenario, name).into_iter();
+        let next = spans.find(|(from, until)| *from >= now || now < *until);
         let Some((from, _)) = next else {
             return Err(Problem::refused(
                 format!("{path}.option"),
@@ -73,7 +71,7 @@ impl Account<'_> {
                 "before a \"link-down\" of it, a \"port-control\" or its removal",
             ));
         };
-        let down = now.max(*from);
+        let down = now.max(from);
         let has = Has::No;
         let step = Step::Bind { host, device, has };
         if down == now {
@@ -94,22 +92,16 @@ impl Account<'_> {
         place: (usize, usize),
     ) -> Result<(), Problem> {
         let now = at + self.params.command_time;
-        match self.waits.get(&place) {
-            Some(until) if *until > now => {
-                let names = &self.named.names;
-                let (host, device) = (&names.requesters[place.0], &names.devices[place.1]);
-                Err(wrong(
-                    path,
-                    at,
-                    format!(
-                        "\"unbind\" of `{host}` from `{device}`, which waits for its link since an \
-                         earlier \"unbind\""
-                    ),
-                    &format!("one \"unbind\", which ends at {until}"),
-                ))
-            }
-            _ => Ok(()),
-        }
+        let Some(until) = self.waits.get(&place).filter(|until| **until > now) else {
+            return Ok(());
+        };
+        let names = &self.named.names;
+        let (host, device) = (&names.requesters[place.0], &names.devices[place.1]);
+        let found = format!(
+            "\"unbind\" of `{host}` from `{device}`, which waits for its link since an earlier \"unbind\""
+        );
+        let allowed = format!("one \"unbind\", which ends at {until}");
+        Err(wrong(path, at, found, &allowed))
     }
 
     /// Records the response to a command about a port; the failures of the fabric model its effect.

@@ -19,9 +19,8 @@ impl Document {
     /// One diagnostic when the assignment cannot be carried out; the document is then unchanged.
     pub fn set(&mut self, assignment: &str) -> Result<(), Diagnostics> {
         let (path, value) = split(assignment).map_err(|error| refusal(assignment, error))?;
-        let missing = self
-            .reach(&path)
-            .map_err(|error| refusal(assignment, error))?;
+        let missing = self.reach(&path);
+        let missing = missing.map_err(|error| refusal(assignment, error))?;
         store(&mut self.value, &path.0, value);
         self.places.retain(|known, _| !known.starts_with(&path));
         for length in missing..=path.0.len() {
@@ -80,37 +79,28 @@ impl Refusal {
 fn refusal(assignment: &str, refusal: Refusal) -> Diagnostics {
     let mut diagnostic = Diagnostic::new("", refusal.message);
     diagnostic.help = refusal.help;
-    diagnostic
-        .anchored(Anchor::Assignment(assignment.to_owned()))
-        .into()
+    diagnostic.anchor = Anchor::Assignment(assignment.to_owned());
+    diagnostic.into()
 }
 
-/// Splits an assignment into its path and value.
 fn split(assignment: &str) -> Result<(Path, Value), Refusal> {
-    let form = || "an assignment is written path=value, such as hosts[0].count=4".to_owned();
+    let form = "an assignment is written path=value, such as hosts[0].count=4";
+    let misformed = |message: String| Refusal::new(message).with_help(form.to_owned());
     if assignment.trim_start().starts_with('=') || assignment.trim().is_empty() {
-        return Err(Refusal::new("the path before `=` is empty".to_owned()).with_help(form()));
+        return Err(misformed("the path before `=` is empty".to_owned()));
     }
-    let (path, rest) =
-        Path::parse_prefix(assignment).map_err(|error| Refusal::new(error).with_help(form()))?;
+    let (path, rest) = Path::parse_prefix(assignment).map_err(misformed)?;
     let value = match rest.strip_prefix('=') {
         Some(value) => value.trim(),
-        None if rest.is_empty() => {
-            return Err(Refusal::new(format!("no `=` after `{path}`")).with_help(form()));
-        }
-        None => {
-            let message = format!("unexpected `{rest}` after `{path}`");
-            return Err(Refusal::new(message).with_help(form()));
-        }
+        None if rest.is_empty() => return Err(misformed(format!("no `=` after `{path}`"))),
+        None => return Err(misformed(format!("unexpected `{rest}` after `{path}`"))),
     };
     if path.0.len() > read::MOST_KEYS {
         let message = format!("the path has more than {} parts", read::MOST_KEYS);
         return Err(Refusal::new(message));
     }
-    Ok((
-        path,
-        read::read_value(value).unwrap_or_else(|| Value::String(value.to_owned())),
-    ))
+    let value = read::read_value(value).unwrap_or_else(|| Value::String(value.to_owned()));
+    Ok((path, value))
 }
 
 /// From segment `done` on everything is missing: tables can be made, entries of arrays cannot.
@@ -141,16 +131,13 @@ fn needs_index(array: &Path, key: &str) -> Refusal {
 }
 
 fn not_a_table(here: &Path, key: &str) -> Refusal {
-    Refusal::new(format!(
-        "`{here}` is a single value, so it has no key `{key}`"
-    ))
-    .with_help(format!("to replace it, assign {here}={{ {key} = ... }}"))
+    let message = format!("`{here}` is a single value, so it has no key `{key}`");
+    Refusal::new(message).with_help(format!("to replace it, assign {here}={{ {key} = ... }}"))
 }
 
 fn not_an_array(here: &Path, index: usize) -> Refusal {
-    Refusal::new(format!(
-        "`{here}` is not an array, so it has no entry {index}"
-    ))
+    let message = format!("`{here}` is not an array, so it has no entry {index}");
+    Refusal::new(message)
 }
 
 /// Puts the value where [`Document::reach`] found room for it.

@@ -146,10 +146,9 @@ impl Diagnostics {
     /// # Errors
     /// These diagnostics, when there are any.
     pub fn into_result<T>(self, value: T) -> Result<T, Diagnostics> {
-        if self.is_empty() {
-            Ok(value)
-        } else {
-            Err(self)
+        match self.is_empty() {
+            true => Ok(value),
+            false => Err(self),
         }
     }
 

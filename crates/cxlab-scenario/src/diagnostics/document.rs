@@ -35,9 +35,7 @@ pub struct Location {
 
 /// A resolved place, with the line to show when there is one.
 pub(super) enum Spot<'a> {
-    /// A line of the file.
     Line(MarkedLine<'a>),
-    /// The file as a whole.
     File,
     /// An option `--set` of the command.
     Set(&'a str),

@@ -5,7 +5,6 @@ use std::fmt;
 /// A step of a path: a key, or a number in a list.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Segment {
-    /// A key of a table.
     Key(String),
     /// An entry of an array, counted from zero.
     Index(usize),
@@ -58,10 +57,7 @@ impl Path {
     }
 
     pub(super) fn child(&self, segment: Segment) -> Path {
-        let mut segments = Vec::with_capacity(self.0.len() + 1);
-        segments.extend_from_slice(&self.0);
-        segments.push(segment);
-        Path(segments)
+        Path([&self.0[..], &[segment]].concat())
     }
 
     pub(super) fn parent(&self) -> Option<Path> {
@@ -73,15 +69,13 @@ impl Path {
     }
 }
 
-/// Reads one key, bare or quoted.
 fn read_key(text: &str) -> Result<(String, &str), String> {
     let text = text.trim_start();
     match text.chars().next() {
         Some(quote @ ('"' | '\'')) => read_quoted(&text[1..], quote),
         _ => {
-            let end = text
-                .find(['.', '[', ']', '=', '"', '\''])
-                .unwrap_or(text.len());
+            let end = text.find(['.', '[', ']', '=', '"', '\'']);
+            let end = end.unwrap_or(text.len());
             let key = text[..end].trim_end();
             if key.is_empty() {
                 return Err("a key is missing in the path".to_owned());
@@ -111,15 +105,19 @@ fn read_quoted(text: &str, quote: char) -> Result<(String, &str), String> {
     Err(format!("the quoted key `{text}` has no closing quote"))
 }
 
-/// Reads the rest of `[index]`.
 fn read_index(text: &str) -> Result<(usize, &str), String> {
-    let (digits, rest) = text
-        .split_once(']')
-        .ok_or_else(|| format!("`[{text}` has no closing bracket"))?;
+    let parts = text.split_once(']');
+    let (digits, rest) = parts.ok_or_else(|| format!("`[{text}` has no closing bracket"))?;
     let index = digits.trim().parse().map_err(|_| {
         format!("`[{digits}]` is not an index; an index is a whole number from 0, such as `[2]`")
     })?;
     Ok((index, rest))
+}
+
+impl From<&Path> for String {
+    fn from(path: &Path) -> String {
+        path.to_string()
+    }
 }
 
 impl fmt::Display for Path {

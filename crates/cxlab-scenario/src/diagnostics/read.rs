@@ -16,7 +16,6 @@ use super::source::{Place, Spans};
 /// Most keys in one dotted key or header. Scenarios need about six; without a bound a long dotted
 /// key would exhaust the stack when its tables are dropped.
 pub(super) const MOST_KEYS: usize = 32;
-/// Most nesting of one document.
 const MOST_DEPTH: usize = 64;
 
 /// A document's values and where each is written.
@@ -26,7 +25,6 @@ pub(super) struct Reading {
     pub(super) places: BTreeMap<Path, Place>,
 }
 
-/// Reads a whole file.
 pub(super) fn read_document(text: &str) -> Result<Reading, Diagnostics> {
     if let Some(span) = overlong_key(text, toml_parser::parser::parse_document) {
         return Err(too_deep(span).into());
@@ -81,8 +79,8 @@ impl Reader {
     }
 
     fn place(&mut self, path: &Path, key: Option<Range<usize>>, value: Range<usize>) {
-        self.places
-            .insert(path.clone(), Place::File(Spans { key, value }));
+        let place = Place::File(Spans { key, value });
+        self.places.insert(path.clone(), place);
     }
 
     fn value(&mut self, value: &Spanned<DeValue<'_>>, path: &Path) -> Value {
@@ -116,9 +114,9 @@ impl Reader {
                 "write a string in quotes, or a number",
             ),
         };
-        let diagnostic = Diagnostic::new(path.to_string(), message).with_label(label);
-        self.found
-            .push(diagnostic.anchored(Anchor::Bytes(value.span())));
+        let diagnostic = Diagnostic::new(path, message).with_label(label);
+        let anchor = Anchor::Bytes(value.span());
+        self.found.push(diagnostic.anchored(anchor));
         Value::Null
     }
 }
@@ -134,11 +132,9 @@ fn read_float(float: &DeFloat<'_>) -> Option<Number> {
 }
 
 fn too_deep(span: Range<usize>) -> Diagnostic {
-    Diagnostic::new("", "the document is nested too deeply")
-        .with_label(format!(
-            "more than {MOST_KEYS} keys in a row or {MOST_DEPTH} levels"
-        ))
-        .anchored(Anchor::Bytes(span))
+    let label = format!("more than {MOST_KEYS} keys in a row or {MOST_DEPTH} levels");
+    let diagnostic = Diagnostic::new("", "the document is nested too deeply");
+    diagnostic.with_label(label).anchored(Anchor::Bytes(span))
 }
 
 /// Turns the parser's errors into diagnostics.
@@ -160,9 +156,8 @@ fn syntax_errors(text: &str, mut errors: Vec<toml::de::Error>) -> Diagnostics {
         let value = text.get(span.clone()).unwrap_or("");
         // The parser takes a word that begins as `true` or `false` does for a boolean.
         let boolean = error.message().starts_with("invalid boolean");
-        let word = ["true", "false"]
-            .into_iter()
-            .find(|word| value.eq_ignore_ascii_case(word));
+        let mut words = ["true", "false"].into_iter();
+        let word = words.find(|word| value.eq_ignore_ascii_case(word));
         let unquoted = boolean && word.is_none()
             || error.message().starts_with("string values must be quoted");
         let repeated = error.message() == "duplicate key";
@@ -192,12 +187,11 @@ fn unclosed(text: &str) -> Option<usize> {
 }
 
 fn unquoted_string(value: &str) -> Diagnostic {
+    let invalid = |what: &str| Diagnostic::new("", format!("not valid TOML: {what}"));
     if value.trim().is_empty() {
-        return Diagnostic::new("", "not valid TOML: a value is missing")
-            .with_label("expected a value");
+        return invalid("a value is missing").with_label("expected a value");
     }
-    let diagnostic = Diagnostic::new("", "not valid TOML: a string must be in quotes")
-        .with_label("a string without quotes");
+    let diagnostic = invalid("a string must be in quotes").with_label("a string without quotes");
     if value.contains(['"', '\'', '\\', '\n']) {
         diagnostic
     } else {

@@ -8,15 +8,13 @@ use super::document::{Document, Spot};
 
 /// The diagnostics as text: message, `file:line:column`, the line with carets, help.
 pub fn render(diagnostics: &Diagnostics, document: &Document, color: bool) -> String {
-    let renderer = if color {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
+    let renderer = match color {
+        true => Renderer::styled(),
+        false => Renderer::plain(),
     };
     let shown = diagnostics.iter().take(MOST);
-    let mut shown: Vec<String> = shown
-        .map(|one| render_one(one, document, &renderer))
-        .collect();
+    let shown = shown.map(|one| render_one(one, document, &renderer));
+    let mut shown: Vec<String> = shown.collect();
     shown.extend(more(diagnostics).map(|text| format!("error: {text}\n")));
     shown.join("\n")
 }
@@ -55,11 +53,8 @@ fn render_one(diagnostic: &Diagnostic, document: &Document, renderer: &Renderer)
         }
         Spot::File => group.element(Origin::path(document.file_name()).line(1).char_column(1)),
         Spot::Set(assignment) => {
-            let assignment = one_line(assignment);
-            group.element(Origin::path(format!(
-                "{} {assignment}",
-                document.assigned_by
-            )))
+            let origin = format!("{} {}", document.assigned_by, one_line(assignment));
+            group.element(Origin::path(origin))
         }
     };
     let help = diagnostic.help.iter().flat_map(|help| help.lines());

@@ -13,7 +13,6 @@ pub(super) struct Source {
 /// Where a value is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// In the file.
     File(Spans),
     /// In the command line's `--set` with this assignment.
     Set(String),
@@ -35,11 +34,9 @@ pub struct Spans {
 pub(super) struct MarkedLine<'a> {
     /// The line without its line ending.
     pub(super) text: &'a str,
-    /// The number of the line.
     pub(super) line: usize,
     /// The column of the first marked character.
     pub(super) column: usize,
-    /// The marked bytes of `text`.
     pub(super) mark: Range<usize>,
 }
 
@@ -61,10 +58,8 @@ impl Source {
     pub(super) fn mark(&self, span: &Range<usize>) -> MarkedLine<'_> {
         let start = floor_boundary(&self.text, span.start);
         let end = floor_boundary(&self.text, span.end.max(start));
-        let line = self
-            .line_starts
-            .partition_point(|first| *first <= start)
-            .max(1);
+        let lines = self.line_starts.partition_point(|first| *first <= start);
+        let line = lines.max(1);
         let first = self.line_starts[line - 1];
         let rest = &self.text[first..];
         let text = rest.split('\n').next().unwrap_or(rest);
@@ -81,9 +76,6 @@ impl Source {
 
 /// The largest character boundary of `text` that is not after `at`.
 fn floor_boundary(text: &str, at: usize) -> usize {
-    let at = at.min(text.len());
-    (0..=at)
-        .rev()
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0)
+    let mut places = (0..=at.min(text.len())).rev();
+    places.find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -6,7 +6,7 @@
 //! have not (a phase of a trace, a draw of addresses) is in both and falls out. A second run, with another seed and
 //! behind a longer warm-up, takes no part in that: how far it is from the corrected numbers decides their classes.
 
-use cxlab_analytic::{ErrorClass, ErrorClasses, Solution, classify};
+use cxlab_analytic::{ErrorClass, ErrorClasses, Network, Solution, classify};
 use cxlab_engine::{Monitor, Threads};
 use cxlab_plan::{Plan, Problem};
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::compare::compare;
 use super::demand::{HostDemand, Part};
 use super::judge::{Judged, Of, judge};
-use super::{AnalyticReport, Computed, report};
-use crate::report::Report;
+use super::{AnalyticHost, AnalyticReport, Computed, report};
+use crate::report::{HostReport, Report};
 use crate::run::{RunError, RunOptions, run};
 
 /// Fewest requests that a run measures by default, and how many for each request in flight.
@@ -35,7 +35,7 @@ const FEW: u64 = 1_000;
 const BEST: ErrorClass = ErrorClass::TenPercent;
 
 /// What short event runs have corrected.
-#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Calibration {
     /// Requests that the first run measured, behind as many; the second run has twice as many of both.
     pub requests: u64,
@@ -63,20 +63,17 @@ pub struct Corrected {
 impl Calibration {
     /// What a user reads.
     pub(super) fn describe(&self) -> String {
-        let change = |name: &str, of: &Corrected| {
-            format!(
-                "{name} {:+.1} % -> {:+.1} %",
-                100.0 * of.before,
-                100.0 * of.after
-            )
+        let change = |name: &str, Corrected { before, after }: Corrected| {
+            let [before, after] = [before, after].map(|part| 100.0 * part);
+            format!("{name} {before:+.1} % -> {after:+.1} %")
         };
         format!(
             "  corrected by a run of {} requests; against another of {}: {}, {}, {}\n  both runs: {} events, {:.2} s\n",
             2 * self.requests,
             2 * LONGER * self.requests,
-            change("bandwidth", &self.bandwidth),
-            change("latency", &self.latency),
-            change("furthest host", &self.furthest_host),
+            change("bandwidth", self.bandwidth),
+            change("latency", self.latency),
+            change("furthest host", self.furthest_host),
             self.events,
             self.wall_seconds
         )
@@ -98,47 +95,46 @@ pub fn calibrate(
 ) -> Result<Option<AnalyticReport>, RunError> {
     let mut groups = plan.scenario.hosts.iter().enumerate();
     if let Some((at, requests)) = groups.find_map(|(at, group)| Some((at, group.requests?))) {
-        return Err(RunError::Problems(vec![Problem::new(
+        return Err(RunError::of(
             format!("hosts[{at}].requests"),
             format!(
                 "found {requests}; allowed with --calibrate: none (a short run sees another part of such a host's \
                  life)"
             ),
-        )]));
+        ));
     }
-    let whole =
-        Computed::of(plan, seed, &super::demand::first(plan)).map_err(RunError::Problems)?;
+    let whole = Computed::of(plan, seed, &super::demand::first(plan))?;
     let (_, alone) = classify(&whole.network, &whole.solution);
     let before = assemble(plan, seed, &whole);
     let least = (before.in_flight * 4.0).ceil().max(1.0) as u64;
     let requests = requests.unwrap_or((before.in_flight * OF_FLIGHT).max(LEAST) as u64);
     if requests < least {
-        return Err(RunError::Problems(vec![Problem::new(
+        let in_flight = before.in_flight;
+        return Err(RunError::of(
             "--calibrate",
             format!(
-                "found {requests}; allowed: {least} or more (four for each of the {:.0} requests in flight)",
-                before.in_flight
+                "found {requests}; allowed: {least} or more (four for each of the {in_flight:.0} requests in flight)"
             ),
-        )]));
+        ));
     }
-    let short = shorter(plan, requests).map_err(RunError::Problems)?;
+    let short = shorter(plan, requests)?;
     let Some(first) = run_short(&short, seed, monitor)? else {
         return Ok(None);
     };
     let parts: Vec<Part> = first.hosts.iter().map(part).collect();
-    let of_short = Computed::of(&short, seed, &parts).map_err(RunError::Problems)?;
+    let of_short = Computed::of(&short, seed, &parts)?;
     if of_short.demand.hosts.iter().any(HostDemand::is_cold) {
-        return Err(RunError::Problems(vec![Problem::new(
+        return Err(RunError::of(
             "--calibrate",
             format!(
                 "found {requests}; allowed: more, so that the warm-up of the short runs fills the private caches"
             ),
-        )]));
+        ));
     }
     let of_short = assemble(&short, seed, &of_short);
     let mut computed = whole;
     correct(&mut computed, &factors(&of_short, &first));
-    let long = shorter(plan, LONGER * requests).map_err(RunError::Problems)?;
+    let long = shorter(plan, LONGER * requests)?;
     let Some(second) = run_short(&long, seed.wrapping_add(1), monitor)? else {
         return Ok(None);
     };
@@ -182,7 +178,7 @@ fn run_short(plan: &Plan, seed: u64, monitor: &Monitor) -> Result<Option<Report>
 }
 
 /// What a host asked for in the measured window of a short run, behind a warm-up of as many requests.
-fn part(host: &crate::report::HostReport) -> Part {
+fn part(host: &HostReport) -> Part {
     Part {
         skip: host.completed,
         count: host.completed.max(1) as usize,
@@ -205,28 +201,21 @@ fn assemble(plan: &Plan, seed: u64, computed: &Computed) -> AnalyticReport {
 
 /// By host: what rates and latencies of the form have to be multiplied by.
 fn factors(form: &AnalyticReport, run: &Report) -> Vec<(f64, f64)> {
-    let ratio = |run: f64, form: f64| {
-        if form > 0.0 && run > 0.0 {
-            run / form
-        } else {
-            1.0
-        }
+    let ratio = |run: f64, form: f64| match form > 0.0 && run > 0.0 {
+        true => run / form,
+        false => 1.0,
     };
-    let hosts = form.hosts.iter().zip(&run.hosts);
-    hosts
-        .map(|(form, run)| {
-            (
-                ratio(run.bandwidth_gb_per_s.total, form.bandwidth_gb_per_s.total),
-                ratio(run.latency_ns.mean, form.latency_ns.mean),
-            )
-        })
-        .collect()
+    let both = |(form, run): (&AnalyticHost, &HostReport)| {
+        let rate = ratio(run.bandwidth_gb_per_s.total, form.bandwidth_gb_per_s.total);
+        (rate, ratio(run.latency_ns.mean, form.latency_ns.mean))
+    };
+    form.hosts.iter().zip(&run.hosts).map(both).collect()
 }
 
 /// Multiplies rates and latencies by host; loads and waits of stations follow.
 fn correct(computed: &mut Computed, factors: &[(f64, f64)]) {
     let (network, solution) = (&computed.network, &mut computed.solution);
-    let before = crossings(computed.network.stations.len(), network, solution);
+    let before = crossings(network, solution);
     for (rate, (factor, _)) in solution.rates.iter_mut().zip(factors) {
         *rate *= factor;
     }
@@ -245,7 +234,7 @@ fn correct(computed: &mut Computed, factors: &[(f64, f64)]) {
             }
         }
     }
-    let after = crossings(computed.network.stations.len(), network, solution);
+    let after = crossings(network, solution);
     for (load, (before, after)) in solution.stations.iter_mut().zip(before.iter().zip(&after)) {
         if before.0 > 0.0 {
             load.scale(after.0 / before.0);
@@ -255,12 +244,8 @@ fn correct(computed: &mut Computed, factors: &[(f64, f64)]) {
 }
 
 /// By station: messages in a picosecond, and these times their waits.
-fn crossings(
-    stations: usize,
-    network: &cxlab_analytic::Network,
-    solution: &Solution,
-) -> Vec<(f64, f64)> {
-    let mut sums = vec![(0.0, 0.0); stations];
+fn crossings(network: &Network, solution: &Solution) -> Vec<(f64, f64)> {
+    let mut sums = vec![(0.0, 0.0); network.stations.len()];
     for (flow, waits) in network.flows.iter().zip(&solution.waits_ps) {
         for (visit, wait) in flow.visits.iter().zip(waits) {
             let rate = solution.rates[flow.host as usize] * flow.share * visit.share;
@@ -271,28 +256,23 @@ fn crossings(
     sums
 }
 
+/// Latencies by stage, in nanoseconds.
+type Stages = serde_json::Map<String, Value>;
+
 /// Stages with what the short run had more of each than the form of its operations; they sum to the mean latency.
-fn stages(
-    form: &AnalyticReport,
-    of_short: &AnalyticReport,
-    run: &Report,
-    mean: f64,
-) -> serde_json::Map<String, Value> {
-    let of = |stages: &serde_json::Map<String, Value>, name: &str| {
-        stages.get(name).and_then(Value::as_f64).unwrap_or(0.0)
-    };
-    let corrected: Vec<(String, f64)> = (form.stages_ns.iter())
-        .map(|(name, _)| {
-            let more = of(&run.stages_ns, name) - of(&of_short.stages_ns, name);
-            (name.clone(), (of(&form.stages_ns, name) + more).max(0.0))
-        })
-        .collect();
+fn stages(form: &AnalyticReport, of_short: &AnalyticReport, run: &Report, mean: f64) -> Stages {
+    let of = |stages: &Stages, name: &str| stages.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let corrected = form.stages_ns.keys().map(|name| {
+        let more = of(&run.stages_ns, name) - of(&of_short.stages_ns, name);
+        (name, (of(&form.stages_ns, name) + more).max(0.0))
+    });
+    let corrected: Vec<(&String, f64)> = corrected.collect();
     let sum: f64 = corrected.iter().map(|(_, stage)| stage).sum();
     let scale = if sum > 0.0 { mean / sum } else { 0.0 };
-    corrected
+    let scaled = corrected
         .into_iter()
-        .map(|(name, stage)| (name, Value::from(stage * scale)))
-        .collect()
+        .map(|(name, stage)| (name.clone(), Value::from(stage * scale)));
+    scaled.collect()
 }
 
 /// The classes that the second run allows. How hosts share what is full may settle differently by seed, so where the form
@@ -334,10 +314,8 @@ fn classes(
 /// How far the form is from the second run.
 fn distances(before: &AnalyticReport, after: &AnalyticReport, run: &Report) -> Calibration {
     let [before, after] = [before, after].map(|form| {
-        let numbers = compare(form, run).numbers;
-        let mut errors = numbers
-            .into_iter()
-            .map(|number| number.error.unwrap_or(0.0));
+        let numbers = compare(form, run).numbers.into_iter();
+        let mut errors = numbers.map(|number| number.error.unwrap_or(0.0));
         let of_all = [errors.next().unwrap_or(0.0), errors.next().unwrap_or(0.0)];
         let furthest = errors.max_by(|a, b| a.abs().total_cmp(&b.abs()));
         [of_all[0], of_all[1], furthest.unwrap_or(0.0)]
@@ -347,11 +325,9 @@ fn distances(before: &AnalyticReport, after: &AnalyticReport, run: &Report) -> C
         after: after[at],
     };
     Calibration {
-        requests: 0,
-        events: 0,
-        wall_seconds: 0.0,
         bandwidth: both(0),
         latency: both(1),
         furthest_host: both(2),
+        ..Calibration::default()
     }
 }

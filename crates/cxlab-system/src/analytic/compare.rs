@@ -143,9 +143,7 @@ impl Comparison {
                     .engine_ci95
                     .map_or("-".to_owned(), |half| format!("{half:.3}")),
                 format!("{:.3}", number.form),
-                number
-                    .error
-                    .map_or("-".to_owned(), |error| format!("{:+.1} %", 100.0 * error)),
+                (number.error).map_or("-".to_owned(), |error| format!("{:+.1} %", 100.0 * error)),
                 number.error_class.to_string(),
                 if number.holds { "" } else { "outside" }.to_owned(),
             ]);

@@ -17,7 +17,6 @@ const MOST_WARM: usize = 400_000;
 /// Accesses of a device that its medium is measured with.
 const ACCESSES: usize = 20_000;
 
-/// What one host asks for.
 #[derive(Clone, Default, Debug)]
 pub(super) struct HostDemand {
     /// Number of requests that were counted.
@@ -37,7 +36,6 @@ pub(super) struct HostDemand {
     warm: u64,
 }
 
-/// What all hosts ask for.
 pub(super) struct Demand {
     pub(super) hosts: Vec<HostDemand>,
     /// By device: its first accesses.
@@ -223,7 +221,6 @@ impl HostDemand {
         self.last_ps > 0
     }
 
-    /// The host's limits.
     pub(super) fn limits(&self, outstanding: u32, interval_ps: u64) -> HostLimits {
         let dependent = self.dependent as f64 / self.requests.max(1) as f64;
         let places = f64::from(outstanding);

@@ -104,33 +104,31 @@ impl<'a> PlanFabric<'a> {
         let Some(classes) = hosts.into_iter().next() else {
             return;
         };
-        let at = ErrorClass::ALL
-            .iter()
-            .position(|class| *class == classes.latency);
+        let mut all = ErrorClass::ALL.iter();
+        let at = all.position(|class| *class == classes.latency);
         self.classes[at.unwrap_or(ErrorClass::ALL.len() - 1)] += lines;
-        if self
-            .worst
-            .as_ref()
-            .is_none_or(|worst| classes.latency > worst.latency)
-        {
+        let worst = self.worst.as_ref().map(|worst| worst.latency);
+        if worst.is_none_or(|worst| classes.latency > worst) {
             self.worst = Some(classes);
         }
     }
 
     /// Latency of a read of each pool without load, in nanoseconds.
     pub fn unloaded_ns(&self) -> Vec<f64> {
-        let latency = |flows: &Option<[usize; 2]>| match flows {
-            Some([read, _]) => self.network.flows[*read].stages.total() as f64 / 1e3,
-            None => 0.0,
+        let latency = |flows: &Option<[usize; 2]>| {
+            flows.map_or(0.0, |[read, _]| {
+                self.network.flows[read].stages.total() as f64 / 1e3
+            })
         };
         self.flows.iter().map(latency).collect()
     }
 
     /// The names of the pools. Pool 0 is the host's own memory; others are devices.
     pub fn pools(&self) -> Vec<String> {
-        let name = |device: &Option<usize>| match device {
-            Some(device) => self.plan.devices[*device].name.clone(),
-            None => "local".to_owned(),
+        let name = |device: &Option<usize>| {
+            device.map_or("local".to_owned(), |device| {
+                self.plan.devices[device].name.clone()
+            })
         };
         self.devices.iter().map(name).collect()
     }
@@ -148,9 +146,8 @@ impl<'a> PlanFabric<'a> {
     pub fn answer(&mut self, demand: &[PoolDemand], under_way: f64) -> Vec<PoolAnswer> {
         let pools = self.flows.iter().zip(demand);
         let asked = pools.filter(|(flows, _)| flows.is_some());
-        let lines: f64 = asked
-            .map(|(_, demand)| demand.reads_per_ns + demand.writes_per_ns)
-            .sum();
+        let lines = asked.map(|(_, demand)| demand.reads_per_ns + demand.writes_per_ns);
+        let lines: f64 = lines.sum();
         // Nothing is asked for once in a millisecond.
         let wanted = (lines / 1e3).max(1e-9);
         for (flows, demand) in self.flows.iter().zip(demand) {
@@ -167,16 +164,10 @@ impl<'a> PlanFabric<'a> {
             self.judge(&solution, demand, lines);
         }
         let stretch = (wanted / solution.rates[0].max(f64::MIN_POSITIVE)).max(1.0);
-        let latency = |flows: &Option<[usize; 2]>| match flows {
-            Some([read, _]) => solution.latency_ps[*read] / 1e3,
-            None => 0.0,
+        let answer = |flows: &Option<[usize; 2]>| PoolAnswer {
+            latency_ns: flows.map_or(0.0, |[read, _]| solution.latency_ps[read] / 1e3),
+            stretch,
         };
-        self.flows
-            .iter()
-            .map(|flows| PoolAnswer {
-                latency_ns: latency(flows),
-                stretch,
-            })
-            .collect()
+        self.flows.iter().map(answer).collect()
     }
 }

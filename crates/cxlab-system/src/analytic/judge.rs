@@ -65,10 +65,10 @@ pub(super) fn of_others(
 /// The devices whose media have no constant latency, by number.
 pub(super) fn changing(plan: &Plan, media: &Media) -> Vec<usize> {
     let changes = |device: &usize| {
-        let medium = plan.devices[*device]
-            .memory()
-            .and_then(|group| media[group]);
-        medium.is_some_and(|medium| !medium.constant)
+        let group = plan.devices[*device].memory();
+        group
+            .and_then(|group| media[group])
+            .is_some_and(|medium| !medium.constant)
     };
     (0..plan.devices.len()).filter(changes).collect()
 }
@@ -109,29 +109,22 @@ pub(super) fn judge(
             at_best(host, TenPercent, "a private cache by its steady state");
         }
         if one.is_cold() {
-            at_best(
-                host,
-                DoNotUse,
-                "the warm-up does not fill the private cache",
-            );
+            let why = "the warm-up does not fill the private cache";
+            at_best(host, DoNotUse, why);
         }
         if plan.is_finite(&plan.hosts[host]) {
             // A trace or a program has phases, and no mixture of them is one of them.
-            at_best(
-                host,
-                DoNotUse,
-                "the workload ends, and asks for other things as it goes on",
-            );
+            let why = "the workload ends, and asks for other things as it goes on";
+            at_best(host, DoNotUse, why);
         }
         if one.is_timed() {
             at_best(host, ThirtyPercent, "requests come at times of their own");
         }
         for (device, counts) in one.devices.iter().enumerate() {
             let asked = counts.iter().sum::<u64>() > 0;
-            let medium = plan.devices[device]
-                .memory()
-                .and_then(|group| Some((group, media[group]?)));
-            let Some((group, _)) = medium.filter(|(_, medium)| asked && !medium.constant) else {
+            let medium = plan.devices[device].memory().filter(|_| asked);
+            let medium = medium.and_then(|group| Some((group, media[group]?)));
+            let Some((group, _)) = medium.filter(|(_, medium)| !medium.constant) else {
                 continue;
             };
             let used = solution.stations[2 * plan.links.len() + device].used;
@@ -142,11 +135,8 @@ pub(super) fn judge(
         }
     }
     // A host that has ended before the window may still have its last requests in it.
-    let limited = |host: usize| {
-        plan.scenario.hosts[plan.hosts[host].group]
-            .requests
-            .is_some()
-    };
+    let group = |host: usize| &plan.scenario.hosts[plan.hosts[host].group];
+    let limited = |host: usize| group(host).requests.is_some();
     let over = (0..hosts.len()).any(|host| limited(host) && solution.rates[host] <= 0.0);
     if computed.phases > 1 || over {
         for (host, classes) in hosts.iter_mut().enumerate() {

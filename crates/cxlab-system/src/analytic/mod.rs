@@ -28,9 +28,9 @@ pub use calibrate::{Calibration, Corrected, calibrate};
 pub use cxlab_analytic::{ErrorClass, ErrorClasses};
 pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
 pub use pod::PodModel;
-pub use report::summary;
 pub use report::{
     AnalyticBottleneck, AnalyticHost, AnalyticLatency, AnalyticLink, AnalyticReport, PairLatency,
+    summary,
 };
 pub use timeline::{GuestLine, PlanMemory, SharedLine, SharedRegion, SnoopCounts, default_local};
 
@@ -156,10 +156,9 @@ fn refuse_of_guests(plan: &Plan) -> Result<(), Vec<Problem>> {
              hosts have from the beginning, and no [[events]] (it has no time)",
         ));
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(problems)
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems),
     }
 }
 
@@ -211,26 +210,22 @@ fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media
     }
     for device in &plan.devices {
         // A device that nobody asks has a station that nobody visits.
-        let medium =
-            device
-                .memory()
-                .and_then(|group| media[group])
-                .unwrap_or(cxlab_analytic::MediumModel {
-                    read_ps: 0,
-                    write_ps: 0,
-                    constant: true,
-                    service_ps: 0.0,
-                    half_wait_ps: 0.0,
-                    places: 1.0,
-                });
+        let of_group = device.memory().and_then(|group| media[group]);
+        let medium = of_group.unwrap_or(cxlab_analytic::MediumModel {
+            read_ps: 0,
+            write_ps: 0,
+            constant: true,
+            service_ps: 0.0,
+            half_wait_ps: 0.0,
+            places: 1.0,
+        });
         network.stations.push(Station::Medium(medium));
     }
     let router = Router::new(plan);
     for (number, one) in demand.hosts.iter().enumerate() {
         let issue = issue(plan, number);
-        network
-            .hosts
-            .push(one.limits(issue.outstanding, issue.interval_ps()));
+        let limits = one.limits(issue.outstanding, issue.interval_ps());
+        network.hosts.push(limits);
         add_flows(plan, &router, &media, number, one, &mut network.flows);
     }
     Ok((network, media))
@@ -247,10 +242,9 @@ fn issue(plan: &Plan, host: usize) -> &RequesterParams {
 /// Both directions of a link.
 fn wire(plan: &Plan, link: &PlannedLink) -> Wire {
     let inside = matches!((link.a, link.b), (End::Switch(..), End::Switch(..)));
-    let channels = if inside {
-        plan.tables.virtual_channels()
-    } else {
-        1
+    let channels = match inside {
+        true => plan.tables.virtual_channels(),
+        false => 1,
     };
     Wire::new(&link.params, plan.pipelines(link), channels)
 }

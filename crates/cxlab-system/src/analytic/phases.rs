@@ -31,11 +31,8 @@ pub(super) fn solve_phases(plan: &Plan, network: &Network) -> (Solution, usize) 
             true => left / rate,
             false => f64::INFINITY,
         };
-        let next = left
-            .iter()
-            .zip(&solution.rates)
-            .map(ends)
-            .fold(f64::INFINITY, f64::min);
+        let ends = left.iter().zip(&solution.rates).map(ends);
+        let next = ends.fold(f64::INFINITY, f64::min);
         let span = next.min(match before.lasts(total) {
             0.0 => measured.lasts(total),
             lasts => lasts,
@@ -110,7 +107,6 @@ impl Span {
     }
 }
 
-/// The network without the hosts that have no requests left.
 fn without(network: &Network, left: &[f64]) -> Network {
     let mut network = network.clone();
     for flow in &mut network.flows {

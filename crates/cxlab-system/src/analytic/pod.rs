@@ -38,10 +38,10 @@ impl<'a> PodModel<'a> {
         for (host, asked) in demand.hosts.iter().enumerate() {
             let issue = issue(plan, host);
             outstanding.push(f64::from(issue.outstanding));
-            let (reads, writes) = (asked.devices.iter())
-                .fold((0, 0), |(reads, writes), [read, write, back]| {
-                    (reads + read, writes + write + back)
-                });
+            let counts = asked.devices.iter();
+            let (reads, writes) = counts.fold((0, 0), |(reads, writes), [read, write, back]| {
+                (reads + read, writes + write + back)
+            });
             let read_part = reads as f64 / ((reads + writes) as f64).max(1.0);
             let mut own = Vec::new();
             for device in 0..plan.devices.len() {
@@ -91,9 +91,7 @@ impl<'a> PodModel<'a> {
         }
         sums.into_iter().map(|(sum, count)| sum / count).collect()
     }
-}
 
-impl PodModel<'_> {
     fn issuing(&self, host: usize, lines_per_ps: f64) -> HostLimits {
         HostLimits {
             outstanding: self.outstanding[host],
@@ -122,11 +120,8 @@ impl PodModel<'_> {
 
     /// By host: how far its latency can be from the event engine's, as a part of it.
     fn errors(&self, network: &Network, solution: &Solution) -> Vec<f64> {
-        let classes = of_others(
-            self.plan,
-            (network, solution),
-            self.changing.iter().copied(),
-        );
+        let changing = self.changing.iter().copied();
+        let classes = of_others(self.plan, (network, solution), changing);
         let bound = |classes: ErrorClasses| classes.latency.bound().unwrap_or(f64::INFINITY);
         classes.into_iter().map(bound).collect()
     }
@@ -142,8 +137,7 @@ impl PoolFabric for PodModel<'_> {
     }
 
     fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded> {
-        let wanted = vec![bytes_per_ns; self.outstanding.len()];
-        self.at(&wanted)
+        self.at(&vec![bytes_per_ns; self.outstanding.len()])
     }
 
     fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> Loaded {

@@ -230,9 +230,7 @@ impl Sum {
 struct Sums {
     all: Sum,
     reads: Sum,
-    /// Sums of latencies by host.
     hosts: Vec<Sum>,
-    /// Sums of latencies by device.
     devices: Vec<Sum>,
     /// By links crossed.
     hops: BTreeMap<u32, Sum>,
@@ -264,10 +262,8 @@ impl Sums {
                 sums.reads.add(flow, rate, *latency);
             }
             if let Some(device) = flow.device {
-                sums.hops
-                    .entry(flow.hops)
-                    .or_default()
-                    .add(flow, rate, *latency);
+                let hops = sums.hops.entry(flow.hops).or_default();
+                hops.add(flow, rate, *latency);
                 if sums.pairs.len() < MOST_PAIRS {
                     sums.pairs.push(PairLatency {
                         host: plan.hosts[flow.host as usize].name.clone(),
@@ -418,17 +414,13 @@ fn direction(plan: &Plan, link: &PlannedLink, forward: bool) -> String {
 fn links(plan: &Plan, solution: &Solution, classes: &[ErrorClass]) -> Vec<AnalyticLink> {
     let mut rows = Vec::with_capacity(2 * plan.links.len());
     for (number, link) in plan.links.iter().enumerate() {
-        let directions: &[bool] = if is_shared(link) {
-            &[true]
-        } else {
-            &[true, false]
-        };
-        for forward in directions {
-            let station = cxlab_plan::routes::station(number, &link.params, *forward) as usize;
+        let directions = [true, false].into_iter();
+        for forward in directions.filter(|forward| *forward || !is_shared(link)) {
+            let station = cxlab_plan::routes::station(number, &link.params, forward) as usize;
             let load: &StationLoad = &solution.stations[station];
             rows.push(AnalyticLink {
                 name: format!("{}--{}", plan.end_name(link.a), plan.end_name(link.b)),
-                direction: direction(plan, link, *forward),
+                direction: direction(plan, link, forward),
                 error_class: classes[station],
                 utilization: load.wire.busy.min(1.0),
                 used: load.used.min(1.0),
@@ -538,21 +530,21 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     }
     text.push_str(&table(&rows));
     text.push('\n');
-    text.push_str(&stages_table(
-        report.latency_ns.mean,
-        &report.stages_ns,
-        None,
-    ));
+    let stages = stages_table(report.latency_ns.mean, &report.stages_ns, None);
+    text.push_str(&stages);
     if report.calibration.is_none() {
         text.push_str("  waits for credits are in the queue of their output\n");
     }
     text.push('\n');
+    let carries =
+        |link: &'_ AnalyticLink| (link.utilization, link.efficiency, link.payload_gb_per_s);
     let links = report.links.iter().map(|link| {
+        let (utilization, efficiency, payload) = carries(link);
         (
             link.direction.as_str(),
-            link.utilization,
-            link.efficiency,
-            link.payload_gb_per_s,
+            utilization,
+            efficiency,
+            payload,
             None,
         )
     });

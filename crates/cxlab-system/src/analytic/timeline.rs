@@ -187,8 +187,8 @@ impl PlanMemory {
         let (mut pool, backend) = local(plan, host, seed, context)?;
         pool.medium = self.media.len();
         self.pools.push(pool);
-        self.media
-            .push(Queue::new(backend, &own_memory_controller()));
+        let queue = Queue::new(backend, &own_memory_controller());
+        self.media.push(queue);
         self.homes.push(None);
         Ok(())
     }
@@ -448,10 +448,11 @@ fn local(
         constant_ps: leg_ps,
         stops: Vec::new(),
     };
+    let both = [leg.clone(), leg];
     let pool = Pool {
         name: "local".to_owned(),
-        there: [leg.clone(), leg.clone()],
-        back: [leg.clone(), leg],
+        there: both.clone(),
+        back: both,
         medium: 0,
         capacity: capacity.0.max(64),
     };
@@ -498,18 +499,12 @@ fn remote(
     let both = |way: &Route, class: fn(bool) -> MessageClass, more: u64| {
         [false, true].map(|write| leg(way, class(write), more))
     };
+    let before_ps = process_ps(plan, host) + arrives_ps;
+    let behind_ps = leaves_ps + plan.scenario.hosts[plan.hosts[host].group].ingress().0;
     Some(Pool {
         name: plan.devices[device].name.clone(),
-        there: both(
-            &there,
-            MessageClass::request,
-            process_ps(plan, host) + arrives_ps,
-        ),
-        back: both(
-            &back,
-            MessageClass::response,
-            leaves_ps + plan.scenario.hosts[plan.hosts[host].group].ingress().0,
-        ),
+        there: both(&there, MessageClass::request, before_ps),
+        back: both(&back, MessageClass::response, behind_ps),
         medium: 0,
         capacity,
     })

@@ -51,28 +51,6 @@ enum At {
 }
 
 impl<'a> Place<'a> {
-    /// The larger of the two parts of a wait.
-    fn of(
-        name: &'a str,
-        at: At,
-        passed: u64,
-        mean: f64,
-        (part, limit): (f64, Limit),
-        other: Limit,
-    ) -> Place<'a> {
-        let (mean, limit) = match part >= mean - part {
-            true => (part, limit),
-            false => (mean - part, other),
-        };
-        Place {
-            name,
-            limit,
-            sum: mean * passed as f64,
-            passed,
-            at,
-        }
-    }
-
     /// Mean wait, in nanoseconds.
     fn mean(&self) -> f64 {
         self.sum / self.passed.max(1) as f64
@@ -80,28 +58,33 @@ impl<'a> Place<'a> {
 
     fn link(number: usize, link: &'a LinkReport) -> Place<'a> {
         let credits = (link.credit_wait_ns, Limit::Credits);
-        let (at, mean) = (At::Link(number), link.wait_ns.mean);
-        Place::of(
-            &link.direction,
-            at,
-            link.messages,
-            mean,
-            credits,
-            Limit::Wire,
-        )
+        let (mean, limit) = larger(link.wait_ns.mean, credits, Limit::Wire);
+        Place {
+            name: &link.direction,
+            limit,
+            sum: mean * link.messages as f64,
+            passed: link.messages,
+            at: At::Link(number),
+        }
     }
 
     fn device(device: &'a DeviceReport) -> Place<'a> {
         let medium = (device.medium_wait_ns, Limit::Medium);
-        let (passed, mean) = (device.taken(), device.wait_ns.mean);
-        Place::of(
-            &device.name,
-            At::Device,
-            passed,
-            mean,
-            medium,
-            Limit::Contexts,
-        )
+        let (mean, limit) = larger(device.wait_ns.mean, medium, Limit::Contexts);
+        Place {
+            name: &device.name,
+            limit,
+            sum: mean * device.taken() as f64,
+            passed: device.taken(),
+            at: At::Device,
+        }
+    }
+}
+
+fn larger(mean: f64, (part, limit): (f64, Limit), other: Limit) -> (f64, Limit) {
+    match part >= mean - part {
+        true => (part, limit),
+        false => (mean - part, other),
     }
 }
 
@@ -113,11 +96,8 @@ fn longest<'a>(places: impl Iterator<Item = Place<'a>>) -> Option<Place<'a>> {
 /// The end that a direction leads to. Directions are listed in pairs, forward first.
 fn leads_to(plan: &Plan, direction: usize) -> End {
     let link = &plan.links[direction / 2];
-    if direction.is_multiple_of(2) {
-        link.b
-    } else {
-        link.a
-    }
+    let forward = direction.is_multiple_of(2);
+    if forward { link.b } else { link.a }
 }
 
 /// The next place downstream, behind the full buffer that `place` waits for, if it explains why that buffer
@@ -130,18 +110,15 @@ fn behind<'a>(
     devices: &'a [DeviceReport],
 ) -> Option<Place<'a>> {
     // A direction's source is the destination of the opposite direction.
-    let outputs_of = |is: &dyn Fn(End) -> bool| {
+    let outputs_of = |is: &dyn Fn(End) -> bool| -> Vec<Place<'a>> {
         let all = links.iter().enumerate();
-        let out: Vec<_> = all
-            .filter(|(number, _)| is(leads_to(plan, number ^ 1)))
-            .map(|(number, link)| Place::link(number, link))
-            .collect();
-        out
+        let out = all.filter(|(number, _)| is(leads_to(plan, number ^ 1)));
+        out.map(|(number, link)| Place::link(number, link))
+            .collect()
     };
+    let named = |device: usize, name: &str| plan.devices[device].name == name;
     let of_device = |name: &str| {
-        outputs_of(
-            &|end| matches!(end, End::Device(device, _) if plan.devices[device].name == name),
-        )
+        outputs_of(&|end| matches!(end, End::Device(device, _) if named(device, name)))
     };
     let (next, long_ns): (Vec<Place<'a>>, f64) = match (place.limit, place.at) {
         (Limit::Contexts, At::Device) => (of_device(place.name), f64::INFINITY),
@@ -154,12 +131,8 @@ fn behind<'a>(
                 End::Device(device, _) => {
                     let name = &plan.devices[device].name;
                     let inside = devices.iter().find(|one| one.name == *name);
-                    let output = of_device(name);
-                    inside
-                        .map(Place::device)
-                        .into_iter()
-                        .chain(output)
-                        .collect()
+                    let inside = inside.map(Place::device).into_iter();
+                    inside.chain(of_device(name)).collect()
                 }
             };
             let round_trip_ns = 2.0 * plan.links[number / 2].params.crossing_ps() as f64 / 1e3;
@@ -222,14 +195,10 @@ pub(super) fn find(
         }
     }
     let (others, sum) = alike(&place);
-    Some(Bottleneck::new(
-        place.name,
-        place.limit,
-        busy(&place),
-        others,
-        place.mean(),
-        sum / latency_ns,
-    ))
+    let (busy, mean) = (busy(&place), place.mean());
+    let share = sum / latency_ns;
+    let found = Bottleneck::new(place.name, place.limit, busy, others, mean, share);
+    Some(found)
 }
 
 /// The wire that carries most of the lines that it could, if that is nearly all. Hosts with just as many requests in
@@ -328,9 +297,7 @@ impl Bottleneck {
         let percent = busy.unwrap_or(0.0) * 100.0;
         let what = match limit {
             Limit::Wire => format!("its wire is {percent:.1} % busy"),
-            Limit::Credits => {
-                format!("it has too few credits; its wire is {percent:.1} % busy")
-            }
+            Limit::Credits => format!("it has too few credits; its wire is {percent:.1} % busy"),
             Limit::Medium => "its medium is busy".to_owned(),
             Limit::Contexts => "it has no context for one more request".to_owned(),
             Limit::Outstanding => "they have as many requests in flight as they may".to_owned(),

@@ -23,19 +23,18 @@ impl CommandReport {
     pub(super) fn all(plan: &Plan, lasted: Picos) -> Vec<CommandReport> {
         let commands = plan.commands.iter();
         let issued = commands.filter(|command| command.issued <= lasted);
-        issued
-            .map(|command| {
-                let done = command.done <= lasted;
-                CommandReport {
-                    command: command.name.to_owned(),
-                    opcode: format!("{:04X}h", command.opcode),
-                    of: command.of.clone(),
-                    issued_ns: command.issued.as_nanos_f64(),
-                    done_ns: done.then(|| command.done.as_nanos_f64()),
-                    response: done.then(|| command.response.describe()),
-                }
-            })
-            .collect()
+        let reports = issued.map(|command| {
+            let done = command.done <= lasted;
+            CommandReport {
+                command: command.name.to_owned(),
+                opcode: format!("{:04X}h", command.opcode),
+                of: command.of.clone(),
+                issued_ns: command.issued.as_nanos_f64(),
+                done_ns: done.then(|| command.done.as_nanos_f64()),
+                response: done.then(|| command.response.describe()),
+            }
+        });
+        reports.collect()
     }
 }
 
@@ -43,17 +42,14 @@ impl PoolReport {
     /// What came of a pool in so long since the workloads began.
     pub(super) fn of(pool: &PlannedPool, lasted: Picos) -> PoolReport {
         let gib = |blocks: f64| blocks * PlannedPool::BLOCK.0 as f64 / f64::from(1 << 30);
-        let samples: Vec<_> = (pool.samples.iter())
-            .filter(|(at, _)| *at <= lasted)
-            .collect();
+        let samples = pool.samples.iter().filter(|(at, _)| *at <= lasted);
+        let samples: Vec<_> = samples.collect();
         let mean = |what: &dyn Fn(&Sample) -> u32| {
             let ends = samples.iter().skip(1).map(|(at, _)| *at).chain([lasted]);
-            let spans = samples.iter().zip(ends);
-            let sum: u128 = spans
-                .map(|((since, sample), until)| {
-                    u128::from(what(sample)) * u128::from(until.0 - since.0)
-                })
-                .sum();
+            let sums = samples.iter().zip(ends).map(|((since, sample), until)| {
+                u128::from(what(sample)) * u128::from(until.0 - since.0)
+            });
+            let sum: u128 = sums.sum();
             gib(sum as f64 / lasted.0.max(1) as f64)
         };
         let most = |what: &dyn Fn(&Sample) -> u32| {

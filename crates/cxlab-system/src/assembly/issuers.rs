@@ -2,7 +2,8 @@
 
 use cxlab_agent::HwThreads;
 use cxlab_engine::units::SimTime;
-use cxlab_host::{CoherenceStats, Core, ThrottleStats};
+use cxlab_host::{CoherenceStats, Core, ThreadTimes, ThrottleStats};
+use cxlab_memory::Statistic;
 
 use super::measures::{all_latency, latency, values};
 use super::{Context, Totals, stages_ns};
@@ -50,7 +51,6 @@ pub(super) fn all(
     Ok((hosts, accelerators, totals))
 }
 
-/// What a host or an accelerator measured.
 fn host_report(
     name: &str,
     host: &Host,
@@ -61,6 +61,7 @@ fn host_report(
     let stats = &read.stats;
     let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
     let served = stats.latency();
+    let counts = |counts: Option<Vec<Statistic>>| values(counts.unwrap_or_default());
     HostReport {
         name: name.to_owned(),
         issued: stats.issued,
@@ -86,16 +87,12 @@ fn host_report(
         core: host.core().map(|core| CoreReport::of(core, context.end)),
         phases: host
             .hw_threads()
-            .map(ThreadPhaseReport::all)
-            .unwrap_or_default(),
-        processor: host
-            .processor()
-            .map(|processor| values(processor.counts(context.end)))
-            .unwrap_or_default(),
-        accelerator: host
-            .accelerator()
-            .map(|device| values(device.counts(context.end)))
-            .unwrap_or_default(),
+            .map_or_else(Vec::new, ThreadPhaseReport::all),
+        processor: counts(
+            host.processor()
+                .map(|processor| processor.counts(context.end)),
+        ),
+        accelerator: counts(host.accelerator().map(|device| device.counts(context.end))),
     }
 }
 
@@ -175,14 +172,13 @@ impl CoreReport {
 /// Times of the threads of a program that has several.
 fn threads(core: &Core) -> Vec<CoreThread> {
     let times = core.thread_times();
+    let thread = |times: &ThreadTimes| CoreThread {
+        begin_ns: times.begin.0 as f64 / 1e3,
+        end_ns: times.end.0 as f64 / 1e3,
+        waited_ns: times.waited.0 as f64 / 1e3,
+    };
     let several = times.iter().filter(|_| times.len() > 1);
-    several
-        .map(|times| CoreThread {
-            begin_ns: times.begin.0 as f64 / 1e3,
-            end_ns: times.end.0 as f64 / 1e3,
-            waited_ns: times.waited.0 as f64 / 1e3,
-        })
-        .collect()
+    several.map(thread).collect()
 }
 
 impl From<&CoherenceStats> for HostCoherence {

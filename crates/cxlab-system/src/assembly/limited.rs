@@ -92,10 +92,8 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
         report.iter().any(|report| carried(report) >= FULL)
     };
     let links = plan.links.iter().zip(report.links.chunks_exact(2));
-    if links.into_iter().any(full)
-        || report.latency_ns.mean <= 0.0
-        || queue >= QUEUED * report.latency_ns.mean
-    {
+    let queued = queue >= QUEUED * report.latency_ns.mean;
+    if links.into_iter().any(full) || report.latency_ns.mean <= 0.0 || queued {
         return Vec::new();
     }
     // A medium that queues requests itself is seen by its stage alone.

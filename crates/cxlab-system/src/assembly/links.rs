@@ -26,10 +26,9 @@ pub(super) fn all(
                 direction: format!("{from}->{to}"),
                 link_class: context.plan.link_classes[link.class].name.clone(),
                 utilization: (stats.busy_ps as f64 / window_ps).min(1.0),
-                efficiency: if stats.bytes == 0 {
-                    0.0
-                } else {
-                    stats.payload_bytes as f64 / stats.bytes as f64
+                efficiency: match stats.bytes {
+                    0 => 0.0,
+                    bytes => stats.payload_bytes as f64 / bytes as f64,
                 },
                 bytes: stats.bytes,
                 payload_bytes: stats.payload_bytes,
@@ -41,13 +40,8 @@ pub(super) fn all(
                 credit_wait_ns: mean_ns(waits.credits_ps, stats.messages),
                 ci95: intervals.of_link(reports.len()),
             };
-            notes.extend(limited::by_credits(
-                context.plan,
-                link,
-                read,
-                &report,
-                window_ps,
-            ));
+            let plan = context.plan;
+            notes.extend(limited::by_credits(plan, link, read, &report, window_ps));
             reports.push(report);
         }
     }

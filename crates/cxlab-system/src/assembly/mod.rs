@@ -16,7 +16,7 @@ use cxlab_engine::Outcome;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{HopStats, RequesterStats, STAGE_NAMES, UnservedRequests};
-use cxlab_plan::Plan;
+use cxlab_plan::{Plan, PlannedPool};
 use cxlab_scenario::Note;
 use serde_json::{Map, Value};
 
@@ -68,10 +68,9 @@ impl Context<'_> {
 
     /// GB/s of so many lines in the window.
     fn rate(&self, lines: u64) -> f64 {
-        if self.readings.window == Picos::ZERO {
-            0.0
-        } else {
-            lines as f64 * 64.0 / self.window_ns()
+        match self.readings.window {
+            Picos::ZERO => 0.0,
+            _ => lines as f64 * 64.0 / self.window_ns(),
         }
     }
 
@@ -139,10 +138,8 @@ impl Totals {
         for (sum, stage) in self.stages_ps.iter_mut().zip(stats.stages_ps) {
             *sum += u128::from(stage);
         }
-        if self.by_hops.len() < stats.by_hops.len() {
-            self.by_hops
-                .resize(stats.by_hops.len(), HopStats::default());
-        }
+        let hops = self.by_hops.len().max(stats.by_hops.len());
+        self.by_hops.resize(hops, HopStats::default());
         for (sum, hops) in self.by_hops.iter_mut().zip(&stats.by_hops) {
             sum.count += hops.count;
             sum.latency_ps += hops.latency_ps;
@@ -180,9 +177,9 @@ impl Totals {
 fn stages_ns(sums_ps: [u128; STAGE_NAMES.len()], served: u64) -> Map<String, Value> {
     let served = served.max(1) as f64;
     let stages = STAGE_NAMES.iter().zip(sums_ps);
-    stages
-        .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / served)))
-        .collect()
+    let mean =
+        |(name, sum): (&&str, u128)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / served));
+    stages.map(mean).collect()
 }
 
 /// Wall time as seconds, never zero.
@@ -213,6 +210,9 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     notes.extend(littles_law::note(sums, window, context.measured()));
     let window_ns = context.window_ns();
     let latency_ns = sums.latency_ps as f64 / 1e3;
+    let plan = context.plan;
+    let bottleneck = bottleneck::find(plan, window_ns, latency_ns, &hosts, &links, &devices);
+    let pool = |pool: &PlannedPool| PoolReport::of(pool, lasted);
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         format: FORMAT,
@@ -253,9 +253,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         ci95: intervals.of_report(),
         failures: context.plan.failures().map(|_| totals.failures),
         commands: CommandReport::all(context.plan, lasted),
-        pools: (context.plan.pools.iter())
-            .map(|pool| PoolReport::of(pool, lasted))
-            .collect(),
+        pools: plan.pools.iter().map(pool).collect(),
         littles_law: LittlesLaw {
             in_flight: sums.in_flight_ps as f64 / 1e3 / window_ns.max(1e-3),
             rate_times_latency: latency_ns / window_ns.max(1e-3),
@@ -266,14 +264,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
             None => series::sum(system.issuers().map(Host::series), context.end),
         },
         requests: totals.requests,
-        bottleneck: bottleneck::find(
-            context.plan,
-            window_ns,
-            latency_ns,
-            &hosts,
-            &links,
-            &devices,
-        ),
+        bottleneck,
         hosts,
         accelerators,
         devices,

@@ -6,7 +6,7 @@ mod seeds;
 mod sweep;
 mod text;
 
-use cxlab_fleet::{PodFabric, Sizing, Study, StudyResult, Watch};
+use cxlab_fleet::{PodFabric, Sizing, Study, Watch};
 use cxlab_plan::{Plan, Problem};
 
 use crate::analytic::PodModel;
@@ -52,30 +52,24 @@ impl<'a> Fleet<'a> {
         let capacity = groups.first().map_or(0, |group| group.capacity.0);
         let slices = capacity / params.slice.0;
         if params.sizing == Sizing::Given && slices == 0 {
+            let slice = params.slice;
             return Err(vec![Problem::new(
                 "fleet.slice",
-                format!(
-                    "found {}; allowed: at most the capacity of a device",
-                    params.slice
-                ),
+                format!("found {slice}; allowed: at most the capacity of a device"),
             )]);
         }
         let fabric = PodFabric::new(&mut PodModel::new(plan, seed)?);
         Ok(Fleet {
             plan,
             fabric,
-            device_slices: u32::try_from(slices)
-                .unwrap_or(u32::MAX >> 8)
-                .min(u32::MAX >> 8),
+            device_slices: slices.min(u64::from(u32::MAX >> 8)) as u32,
         })
     }
 
     /// Carries out the study. The result is the same for every number of threads.
     pub fn run(&self, seed: u64, threads: usize, watch: &Watch) -> Option<FleetReport> {
-        let (params, chosen) = (
-            self.plan.scenario.fleet.as_ref()?,
-            self.plan.fleet.as_ref()?,
-        );
+        let scenario = &self.plan.scenario;
+        let (params, chosen) = (scenario.fleet.as_ref()?, self.plan.fleet.as_ref()?);
         let study = Study {
             params,
             fabric: &self.fabric,
@@ -86,13 +80,8 @@ impl<'a> Fleet<'a> {
             seed,
             threads,
         };
-        let result: StudyResult = study.run(watch);
-        Some(report::assemble(
-            self.plan,
-            params,
-            &self.fabric,
-            seed,
-            &result,
-        ))
+        let result = study.run(watch);
+        let (plan, fabric) = (self.plan, &self.fabric);
+        Some(report::assemble(plan, params, fabric, seed, &result))
     }
 }

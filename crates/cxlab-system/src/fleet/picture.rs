@@ -2,7 +2,7 @@
 
 use cxlab_fleet::FleetParams;
 
-use super::report::{FleetReport, OutcomeReport, SeriesPoint};
+use super::report::{FleetReport, OutcomeReport, SeriesPoint, Stranding};
 use crate::chart::{Bar, Chart, Series, Style, page};
 
 /// Memory over time, stranded memory, slowdown, and DRAM that is needed.
@@ -35,67 +35,59 @@ fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
     }
 }
 
+/// A number of megabytes of a point in time.
+type OfPoint = fn(&SeriesPoint) -> u64;
+
 fn over_time(params: &FleetParams, report: &FleetReport) -> Chart {
     let step_days = f64::from(params.sample_minutes) / 1440.0;
     let hosts = report.fleet.hosts.max(1) as f64;
-    let curve = |outcome: &OutcomeReport, of: &dyn Fn(&SeriesPoint) -> u64| -> Vec<(f64, f64)> {
+    let points = |outcome: &OutcomeReport, of: OfPoint| {
         let points = outcome.series.iter().enumerate();
-        points
-            .map(|(at, point)| (at as f64 * step_days, of(point) as f64 / 1024.0 / hosts))
-            .collect()
+        let points =
+            points.map(|(at, one)| (at as f64 * step_days, of(one) as f64 / 1024.0 / hosts));
+        points.collect()
     };
-    let mut series = vec![line(
-        "in use, no pool",
-        0,
-        curve(&report.alone, &|point| point.local_mib),
-    )];
-    if let Some(pooled) = &report.pooled {
-        series.push(line(
-            "local, with pool",
-            2,
-            curve(pooled, &|point| point.local_mib),
-        ));
-        series.push(line("pool", 4, curve(pooled, &|point| point.pool_mib)));
-    }
-    series.push(line(
-        "stranded, no pool",
-        1,
-        curve(&report.alone, &|point| point.stranded_mib),
-    ));
-    if let Some(pooled) = &report.pooled {
-        series.push(line(
-            "stranded, with pool",
-            3,
-            curve(pooled, &|point| point.stranded_mib),
-        ));
-    }
+    let (alone, pooled) = (Some(&report.alone), report.pooled.as_ref());
+    let curves: [(_, _, _, OfPoint); 5] = [
+        ("in use, no pool", 0, alone, |one| one.local_mib),
+        ("local, with pool", 2, pooled, |one| one.local_mib),
+        ("pool", 4, pooled, |one| one.pool_mib),
+        ("stranded, no pool", 1, alone, |one| one.stranded_mib),
+        ("stranded, with pool", 3, pooled, |one| one.stranded_mib),
+    ];
+    let curves = curves.into_iter();
+    let series = curves.filter_map(|(name, colour, outcome, of)| {
+        outcome.map(|outcome| line(name, colour, points(outcome, of)))
+    });
     Chart {
         title: "Memory over time".to_owned(),
         x: "days".to_owned(),
         y: "GiB per host".to_owned(),
-        series,
+        series: series.collect(),
         ..Chart::default()
     }
 }
 
 fn stranded(report: &FleetReport) -> Chart {
-    let mut series = Vec::new();
-    let groups = &report.alone.stranding;
-    let at = |of: &dyn Fn(usize) -> f64| -> Vec<(f64, f64)> {
-        let middle = |at: usize| (groups[at].cores_from + groups[at].cores_to) / 2.0;
-        (0..groups.len())
+    let groups = report.alone.stranding.iter();
+    let at = |of: fn(&Stranding) -> f64| -> Vec<(f64, f64)> {
+        let middle = |group: &Stranding| (group.cores_from + group.cores_to) / 2.0;
+        groups
+            .clone()
             .map(|group| (middle(group), of(group)))
             .collect()
     };
-    series.push(Series {
-        style: Style::Band,
-        ..line("5th to 95th percentile", 1, at(&|group| groups[group].p5))
-    });
-    series.push(line("", 1, at(&|group| groups[group].p95)));
-    series.push(Series {
-        style: Style::LineAndPoints,
-        ..line("mean", 1, at(&|group| groups[group].mean))
-    });
+    let series = vec![
+        Series {
+            style: Style::Band,
+            ..line("5th to 95th percentile", 1, at(|group| group.p5))
+        },
+        line("", 1, at(|group| group.p95)),
+        Series {
+            style: Style::LineAndPoints,
+            ..line("mean", 1, at(|group| group.mean))
+        },
+    ];
     Chart {
         title: "Stranded memory of clusters, no pool".to_owned(),
         x: "cores scheduled, %".to_owned(),

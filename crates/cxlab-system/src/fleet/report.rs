@@ -1,13 +1,14 @@
 //! The report of a fleet, and its time series.
 
 use cxlab_fleet::params::MIB;
-use cxlab_fleet::stats::{CORE_BINS, Histogram};
+use cxlab_fleet::stats::{CORE_BINS, Histogram, Point};
 use cxlab_fleet::study::Needed;
 use cxlab_fleet::{FleetParams, Outcome, PodFabric, StudyResult};
 use cxlab_plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::analytic::ErrorClass;
+use crate::layout::row;
 
 /// Everything that a study found. Memory is in GiB, parts are in percent.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -198,7 +199,7 @@ pub struct SeriesPoint {
 }
 
 fn series(outcome: &Outcome) -> Vec<SeriesPoint> {
-    let point = |point: &cxlab_fleet::stats::Point| SeriesPoint {
+    let point = |point: &Point| SeriesPoint {
         vms: point.vms,
         cores: point.cores,
         local_mib: point.local_mib,
@@ -283,12 +284,8 @@ pub(super) fn assemble(
     let dram_gib = params.host.dram.0 as f64 / (1u64 << 30) as f64;
     let pooled = result.pooled.as_ref().map(|outcome| {
         let (local_mib, slices) = sizes(result);
-        outcome_report(
-            (params, fabric),
-            outcome,
-            local_mib / MIB_OF_GIB,
-            pool_gib(slices),
-        )
+        let local_gib = local_mib / MIB_OF_GIB;
+        outcome_report((params, fabric), outcome, local_gib, pool_gib(slices))
     });
     FleetReport {
         scenario: plan.scenario.name.clone(),
@@ -312,10 +309,7 @@ pub(super) fn assemble(
         },
         latency: latency(params, fabric),
         needed: dram_needed(result, &pool_gib, slice_gib),
-        peaks: result
-            .as_if
-            .as_ref()
-            .map(|as_if| peaks(result, as_if, per_host)),
+        peaks: (result.as_if.as_ref()).map(|as_if| peaks(result, as_if, per_host)),
         alone: outcome_report((params, fabric), &result.alone, dram_gib, 0.0),
         run: String::new(),
         notes: notes(params, result, pooled.as_ref()),
@@ -330,13 +324,12 @@ fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
     let mean_ns = fabric.mean_ns();
     let hosts = fabric.curves.len().max(1) as f64;
     let first = fabric.curves.first();
-    let load_gb_per_s = first
-        .map(|curve| curve.load_gb_per_s.clone())
-        .unwrap_or_default();
+    let load_gb_per_s = first.map_or_else(Vec::new, |curve| curve.load_gb_per_s.clone());
     let loaded = |at: usize| {
         let sum: f64 = fabric.curves.iter().map(|curve| curve.wait_ns[at]).sum();
         mean_ns + sum / hosts
     };
+    let errors = fabric.errors[..load_gb_per_s.len()].iter();
     PoolLatency {
         local_ns,
         mean_ns,
@@ -345,9 +338,7 @@ fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
         ratio: mean_ns / local_ns,
         limit_gb_per_s: first.map_or(0.0, |curve| curve.limit_gb_per_s),
         loaded_ns: (0..load_gb_per_s.len()).map(loaded).collect(),
-        error_class: (fabric.errors[..load_gb_per_s.len()].iter())
-            .map(|error| ErrorClass::of(*error))
-            .collect(),
+        error_class: errors.map(|error| ErrorClass::of(*error)).collect(),
         load_gb_per_s,
     }
 }
@@ -356,10 +347,8 @@ fn error_shares(fabric: &PodFabric, outcome: &Outcome) -> Vec<ErrorShare> {
     let all = outcome.loads.iter().sum::<u64>() as f64;
     let of_class = |error_class: ErrorClass| {
         let loads = outcome.loads.iter().zip(&fabric.errors);
-        let count: u64 = loads
-            .filter(|(_, error)| ErrorClass::of(**error) == error_class)
-            .map(|(count, _)| count)
-            .sum();
+        let of_class = loads.filter(|(_, error)| ErrorClass::of(**error) == error_class);
+        let count: u64 = of_class.map(|(count, _)| count).sum();
         (count > 0).then(|| ErrorShare {
             error_class,
             percent: 100.0 * count as f64 / all,
@@ -380,9 +369,8 @@ fn saved(alone: f64, with: f64) -> f64 {
 /// The mean of a quantity of what is needed, over hosts.
 fn over_hosts(result: &StudyResult, of: impl Fn(&Needed) -> f64) -> f64 {
     let hosts: u64 = result.needed.iter().map(|needed| needed.hosts).sum();
-    let sum: f64 = (result.needed.iter())
-        .map(|needed| of(needed) * needed.hosts as f64)
-        .sum();
+    let weighted = |needed: &Needed| of(needed) * needed.hosts as f64;
+    let sum: f64 = result.needed.iter().map(weighted).sum();
     sum / hosts.max(1) as f64
 }
 
@@ -443,9 +431,9 @@ fn slowdown(histogram: &Histogram) -> Slowdown {
         over_1: 100.0 * histogram.part_from(10),
         over_5: 100.0 * histogram.part_from(50),
         over_25: 100.0 * histogram.part_from(250),
-        curve: (CURVE.iter())
-            .map(|bin| [*bin as f64 / 10.0, 100.0 * histogram.part_from(*bin)])
-            .collect(),
+        curve: CURVE
+            .map(|bin| [bin as f64 / 10.0, 100.0 * histogram.part_from(bin)])
+            .to_vec(),
     }
 }
 
@@ -453,16 +441,15 @@ fn stranding(outcome: &Outcome) -> Vec<Stranding> {
     let width = 100.0 / CORE_BINS as f64;
     let groups = outcome.stranded.iter().enumerate();
     let groups = groups.filter(|(_, histogram)| histogram.total() > 0);
-    groups
-        .map(|(at, histogram)| Stranding {
-            cores_from: at as f64 * width,
-            cores_to: (at + 1) as f64 * width,
-            samples: histogram.total(),
-            mean: 100.0 * histogram.mean(),
-            p5: 100.0 * histogram.quantile(0.05),
-            p95: 100.0 * histogram.quantile(0.95),
-        })
-        .collect()
+    let stranding = groups.map(|(at, histogram)| Stranding {
+        cores_from: at as f64 * width,
+        cores_to: (at + 1) as f64 * width,
+        samples: histogram.total(),
+        mean: 100.0 * histogram.mean(),
+        p5: 100.0 * histogram.quantile(0.05),
+        p95: 100.0 * histogram.quantile(0.95),
+    });
+    stranding.collect()
 }
 
 fn outcome_report(
@@ -472,15 +459,19 @@ fn outcome_report(
     pool_gib: f64,
 ) -> OutcomeReport {
     let hosts = outcome.hosts.max(1) as f64;
-    let local = hosts * local_gib * MIB_OF_GIB;
-    let pool = hosts * pool_gib * MIB_OF_GIB;
+    let (local, pool) = (
+        hosts * local_gib * MIB_OF_GIB,
+        hosts * pool_gib * MIB_OF_GIB,
+    );
     let part = |of: f64, all: f64| if all > 0.0 { 100.0 * of / all } else { 0.0 };
-    let latency: f64 = outcome
-        .series
-        .iter()
-        .map(|point| point.latency_sum_ns)
-        .sum();
-    let pooled: u64 = outcome.series.iter().map(|point| point.pooled_vms).sum();
+    let mean = |of: fn(&Point) -> u64| outcome.mean(|point| of(point) as f64);
+    let most = |of: fn(&Point) -> u64| outcome.most(of) as f64;
+    let stranded = |point: &Point| point.stranded_mib;
+    let cores = hosts * f64::from(params.host.cores);
+    let placed = (outcome.arrived - outcome.rejected) as f64;
+    let points = outcome.series.iter();
+    let latency: f64 = points.clone().map(|point| point.latency_sum_ns).sum();
+    let pooled: u64 = points.map(|point| point.pooled_vms).sum();
     OutcomeReport {
         local_gib,
         pool_gib,
@@ -489,32 +480,19 @@ fn outcome_report(
         departed: outcome.departed,
         running: outcome.running,
         rejected_core_percent: 100.0 * outcome.rejected_part(),
-        cores_percent: part(
-            outcome.mean(|point| point.cores as f64),
-            hosts * f64::from(params.host.cores),
-        ),
-        local_percent: part(outcome.mean(|point| point.local_mib as f64), local),
-        stranded_percent: part(
-            outcome.mean(|point| point.stranded_mib as f64),
-            local + pool,
-        ),
-        stranded_most_percent: part(
-            outcome.most(|point| point.stranded_mib) as f64,
-            local + pool,
-        ),
-        pool_percent: part(outcome.mean(|point| point.pool_mib as f64), pool),
-        pool_most_percent: part(outcome.most(|point| point.pool_mib) as f64, pool),
+        cores_percent: part(mean(|point| point.cores), cores),
+        local_percent: part(mean(|point| point.local_mib), local),
+        stranded_percent: part(mean(stranded), local + pool),
+        stranded_most_percent: part(most(stranded), local + pool),
+        pool_percent: part(mean(|point| point.pool_mib), pool),
+        pool_most_percent: part(most(|point| point.pool_mib), pool),
         pool_latency_error: error_shares(fabric, outcome),
-        pool_latency_ns: if pooled > 0 {
-            latency / pooled as f64
-        } else {
-            0.0
+        pool_latency_ns: match pooled {
+            0 => 0.0,
+            _ => latency / pooled as f64,
         },
-        mitigated_percent: part(
-            outcome.mitigated as f64,
-            (outcome.arrived - outcome.rejected) as f64,
-        ),
-        saturated_percent: part(outcome.mean(|point| point.saturated as f64), hosts),
+        mitigated_percent: part(outcome.mitigated as f64, placed),
+        saturated_percent: part(mean(|point| point.saturated), hosts),
         slowdown: slowdown(&outcome.slowdown),
         slowdown_running: slowdown(&outcome.slowdown_now),
         classes: (params.sensitivity.iter().zip(&outcome.by_class))
@@ -538,30 +516,25 @@ fn notes(
     pooled: Option<&OutcomeReport>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
+    let mut note = |text: &str| notes.push(text.to_owned());
     if pooled.is_some_and(|pooled| pooled.saturated_percent > 0.0) {
-        notes.push(
-            "pool traffic is at times more than the fabric carries: VMs are slowed in proportion"
-                .to_owned(),
-        );
+        note("pool traffic is at times more than the fabric carries: VMs are slowed in proportion");
     }
     let alone = &result.alone;
     if !result.partial && alone.arrived == 0 {
-        notes.push("no VM asked for a place: nothing says what pools save".to_owned());
+        note("no VM asked for a place: nothing says what pools save");
     } else if !result.partial && !placed(result) {
-        notes.push(
-            "no VM found a place without pools: nothing says what pools save (check fleet.host against the VMs of fleet.demand)"
-                .to_owned(),
+        note(
+            "no VM found a place without pools: nothing says what pools save (check fleet.host against the VMs of fleet.demand)",
         );
     } else if alone.rejected_part() > 0.05 {
-        notes.push(format!(
+        note(&format!(
             "hosts without pools reject {:.1} % of core-hours, and `needed` allows as much with them",
             100.0 * alone.rejected_part()
         ));
     }
     if sizes(result).0 * (MIB as f64) < params.host.dram.0 as f64 / 100.0 {
-        notes.push(
-            "nearly no local DRAM is left: check what the policy and the classes allow".to_owned(),
-        );
+        note("nearly no local DRAM is left: check what the policy and the classes allow");
     }
     notes
 }
@@ -569,27 +542,19 @@ fn notes(
 /// The time series as CSV: each line a moment, without and with pools.
 pub fn series_csv(params: &FleetParams, report: &FleetReport) -> String {
     let mut text = "hours".to_owned();
-    let columns = [
-        "vms",
-        "cores",
-        "local_gib",
-        "pool_gib",
-        "stranded_gib",
-        "rejected",
-        "pool_latency_ns",
-        "saturated_hosts",
-    ];
+    let columns = row(
+        "vms | cores | local_gib | pool_gib | stranded_gib | rejected | pool_latency_ns | saturated_hosts",
+    );
     let outcomes = [
         ("alone", Some(&report.alone)),
         ("pooled", report.pooled.as_ref()),
     ];
     let there = || {
-        outcomes
-            .iter()
-            .filter_map(|(name, outcome)| outcome.map(|outcome| (name, outcome)))
+        let outcomes = outcomes.iter();
+        outcomes.filter_map(|(name, outcome)| outcome.map(|outcome| (name, outcome)))
     };
     for (name, _) in there() {
-        for column in columns {
+        for column in &columns {
             text.push_str(&format!(",{name}_{column}"));
         }
     }

@@ -3,7 +3,7 @@
 use cxlab_fleet::stats::CORE_BINS;
 use serde::{Deserialize, Serialize};
 
-use super::report::{Dram, FleetReport};
+use super::report::{Dram, FleetReport, OutcomeReport};
 use crate::layout::{cells, table};
 use crate::seeds::interval;
 
@@ -48,7 +48,6 @@ pub struct Number {
     pub values: Vec<Option<f64>>,
 }
 
-/// The main numbers of a study.
 fn main_numbers(report: &FleetReport) -> Vec<(String, Option<f64>)> {
     let mut numbers: Vec<(String, Option<f64>)> = Vec::new();
     let mut add = |name: &str, value: Option<f64>| numbers.push((name.to_owned(), value));
@@ -67,47 +66,34 @@ fn main_numbers(report: &FleetReport) -> Vec<(String, Option<f64>)> {
     add("peaks_pool_gib", of(peaks, |dram| dram.pool_gib));
     add("cores_percent", Some(alone.cores_percent));
     add("rejected_alone_percent", Some(alone.rejected_core_percent));
-    let with = |of: &dyn Fn(&super::report::OutcomeReport) -> f64| pooled.map(of);
+    let with = |of: fn(&OutcomeReport) -> f64| pooled.map(of);
     add(
         "rejected_pooled_percent",
-        with(&|one| one.rejected_core_percent),
+        with(|one| one.rejected_core_percent),
     );
     add("stranded_alone_percent", Some(alone.stranded_percent));
-    add("stranded_pooled_percent", with(&|one| one.stranded_percent));
-    let memory = |one: &super::report::OutcomeReport| {
-        let (local, pool) = (
-            one.local_gib * one.local_percent,
-            one.pool_gib * one.pool_percent,
-        );
+    add("stranded_pooled_percent", with(|one| one.stranded_percent));
+    let memory = |one: &OutcomeReport| {
+        let local = one.local_gib * one.local_percent;
+        let pool = one.pool_gib * one.pool_percent;
         100.0 * pool / (local + pool).max(f64::MIN_POSITIVE)
     };
-    add("memory_in_pool_percent", with(&memory));
-    add("pool_latency_ns", with(&|one| one.pool_latency_ns));
-    add(
-        "slowdown_mean_percent",
-        with(&|one| one.slowdown_running.mean),
-    );
-    add(
-        "slowdown_over_1_percent",
-        with(&|one| one.slowdown_running.over_1),
-    );
-    add(
-        "slowdown_over_5_percent",
-        with(&|one| one.slowdown_running.over_5),
-    );
-    add("mitigated_percent", with(&|one| one.mitigated_percent));
+    add("memory_in_pool_percent", with(memory));
+    add("pool_latency_ns", with(|one| one.pool_latency_ns));
+    let running = pooled.map(|one| &one.slowdown_running);
+    add("slowdown_mean_percent", running.map(|one| one.mean));
+    add("slowdown_over_1_percent", running.map(|one| one.over_1));
+    add("slowdown_over_5_percent", running.map(|one| one.over_5));
+    add("mitigated_percent", with(|one| one.mitigated_percent));
     let width = 100 / CORE_BINS;
     for from in (0..100).step_by(width) {
         let group = (alone.stranding.iter()).find(|group| group.cores_from == from as f64);
-        let to = from + width;
+        let name = format!("stranded_at_{from}_to_{}_cores", from + width);
         add(
-            &format!("stranded_at_{from}_to_{to}_cores_mean_percent"),
+            &format!("{name}_mean_percent"),
             group.map(|group| group.mean),
         );
-        add(
-            &format!("stranded_at_{from}_to_{to}_cores_p95_percent"),
-            group.map(|group| group.p95),
-        );
+        add(&format!("{name}_p95_percent"), group.map(|group| group.p95));
     }
     numbers
 }

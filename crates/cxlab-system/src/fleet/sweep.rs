@@ -2,7 +2,7 @@
 
 use super::report::FleetReport;
 use crate::chart::{Chart, Series, Style, page};
-use crate::layout::table;
+use crate::layout::{row, table};
 
 /// A point of a sweep, and the result of its study.
 #[derive(Clone, Debug)]
@@ -50,12 +50,14 @@ fn values(report: &FleetReport) -> [String; COLUMNS.len()] {
     ]
 }
 
+/// A number of a report, if it has that.
+type OfReport = fn(&FleetReport) -> Option<f64>;
+
 /// A field of CSV, in quotes where it needs them.
 fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+    match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
     }
 }
 
@@ -73,11 +75,8 @@ fn rows(points: &[SweepPoint]) -> Vec<Vec<String>> {
 /// As CSV, a line for each study.
 pub fn sweep_csv(points: &[SweepPoint]) -> String {
     let line = |row: Vec<String>| {
-        row.iter()
-            .map(|text| field(text))
-            .collect::<Vec<_>>()
-            .join(",")
-            + "\n"
+        let fields: Vec<String> = row.iter().map(|text| field(text)).collect();
+        fields.join(",") + "\n"
     };
     rows(points).into_iter().map(line).collect()
 }
@@ -92,17 +91,10 @@ pub fn sweep_text(points: &[SweepPoint]) -> String {
     };
     let mut rows: Vec<Vec<String>> = rows(points).iter().map(shown).collect();
     if let (Some(head), Some(point)) = (rows.first_mut(), points.first()) {
-        let names = [
-            "hosts/pod",
-            "pool ns",
-            "saved %",
-            "peaks %",
-            "stranded %",
-            "rejected %",
-            "slowdown %",
-            ">= 5 % slow",
-        ];
-        head.splice(point.changes.len().., names.map(str::to_owned));
+        let names = row(
+            "hosts/pod | pool ns | saved % | peaks % | stranded % | rejected % | slowdown % | >= 5 % slow",
+        );
+        head.splice(point.changes.len().., names);
     }
     table(&rows)
 }
@@ -110,48 +102,26 @@ pub fn sweep_text(points: &[SweepPoint]) -> String {
 /// DRAM saved, and VMs that lose 5 % and more, against hosts of a pod: a line for each
 /// combination of the other changes.
 pub fn sweep_svg(points: &[SweepPoint]) -> String {
-    let title = points
-        .first()
-        .map_or("", |point| point.report.scenario.as_str());
+    let title = points.first().map_or("", |point| &point.report.scenario);
     let needed = |report: &FleetReport| report.needed.as_ref().and_then(|dram| dram.saved_percent);
     let peaks = |report: &FleetReport| report.peaks.as_ref().and_then(|dram| dram.saved_percent);
-    let slow = |report: &FleetReport| {
-        report
-            .pooled
-            .as_ref()
-            .map(|one| one.slowdown_running.over_5)
-    };
+    let slow = |report: &FleetReport| Some(report.pooled.as_ref()?.slowdown_running.over_5);
     let latency = |report: &FleetReport| Some(report.latency.mean_ns);
-    let charts = [
-        chart(
+    let charts: [(_, _, OfReport); 4] = [
+        (
             "DRAM saved, needed at the same rejections",
             "saved, %",
-            points,
-            &needed,
+            needed,
         ),
-        chart(
-            "DRAM saved, peaks of VMs where they are",
-            "saved, %",
-            points,
-            &peaks,
-        ),
-        chart(
-            "VMs that lose 5 % and more",
-            "of running VMs, %",
-            points,
-            &slow,
-        ),
-        chart("Pool memory without load", "ns", points, &latency),
+        ("DRAM saved, peaks of VMs where they are", "saved, %", peaks),
+        ("VMs that lose 5 % and more", "of running VMs, %", slow),
+        ("Pool memory without load", "ns", latency),
     ];
+    let charts = charts.map(|(title, y, value)| chart(title, y, points, value));
     page(&format!("{title}: pool size"), &charts, 2)
 }
 
-fn chart(
-    title: &str,
-    y: &str,
-    points: &[SweepPoint],
-    value: &dyn Fn(&FleetReport) -> Option<f64>,
-) -> Chart {
+fn chart(title: &str, y: &str, points: &[SweepPoint], value: OfReport) -> Chart {
     let mut series: Vec<Series> = Vec::new();
     for point in points {
         let Some(value) = value(&point.report) else {
@@ -204,9 +174,8 @@ fn line_name(points: &[SweepPoint], point: &SweepPoint) -> String {
         }
     };
     let names: Vec<String> = told.map(|(_, (path, value))| short(path, value)).collect();
-    if names.is_empty() {
-        point.report.fleet.policy.clone()
-    } else {
-        names.join("; ")
+    match names.is_empty() {
+        true => point.report.fleet.policy.clone(),
+        false => names.join("; "),
     }
 }

@@ -1,7 +1,7 @@
 //! A fleet's report as a table to read.
 
 use super::report::{Dram, ErrorShare, FleetReport, OutcomeReport};
-use crate::layout::{cells, table};
+use crate::layout::{cells, row, table};
 
 fn percent(value: f64) -> String {
     format!("{value:.2} %")
@@ -42,13 +42,7 @@ pub fn summary(report: &FleetReport) -> String {
         100.0 * latency.ratio,
         latency.limit_gb_per_s
     ));
-    let mut rows = vec![cells([
-        "DRAM per host, GiB",
-        "no pool",
-        "local",
-        "pool",
-        "saved",
-    ])];
+    let mut rows = vec![row("DRAM per host, GiB | no pool | local | pool | saved")];
     if let Some(needed) = &report.needed {
         rows.push(dram_row("needed", needed));
     }
@@ -71,38 +65,32 @@ pub fn summary(report: &FleetReport) -> String {
 }
 
 /// A line of a table: what it is, and its value in an outcome.
-type Line<'a> = (&'a str, &'a dyn Fn(&OutcomeReport) -> String);
+type Line = (&'static str, fn(&OutcomeReport) -> String);
 
 fn outcomes(report: &FleetReport) -> String {
-    let shown: Vec<&OutcomeReport> = std::iter::once(&report.alone)
-        .chain(&report.pooled)
-        .collect();
+    let shown: Vec<&OutcomeReport> = [&report.alone].into_iter().chain(&report.pooled).collect();
+    let in_use = |one: &OutcomeReport| match one.pool_gib > 0.0 {
+        true => format!("{:.1} / {:.1} %", one.pool_percent, one.pool_most_percent),
+        false => "-".to_owned(),
+    };
+    let rejected = |one: &OutcomeReport| percent(one.rejected_core_percent);
+    let mitigated = |one: &OutcomeReport| percent(one.mitigated_percent);
     let lines: [Line; 11] = [
-        ("local DRAM, GiB per host", &|one| {
+        ("local DRAM, GiB per host", |one| {
             format!("{:.1}", one.local_gib)
         }),
-        ("pool DRAM, GiB per host", &|one| {
+        ("pool DRAM, GiB per host", |one| {
             format!("{:.1}", one.pool_gib)
         }),
-        ("VMs that came", &|one| one.arrived.to_string()),
-        ("VMs rejected", &|one| one.rejected.to_string()),
-        ("core-hours rejected", &|one| {
-            percent(one.rejected_core_percent)
-        }),
-        ("cores scheduled", &|one| percent(one.cores_percent)),
-        ("local DRAM in use", &|one| percent(one.local_percent)),
-        ("DRAM stranded", &|one| percent(one.stranded_percent)),
-        ("  at most", &|one| percent(one.stranded_most_percent)),
-        ("VMs given local DRAM by the monitor", &|one| {
-            percent(one.mitigated_percent)
-        }),
-        (
-            "pool in use, mean / most",
-            &|one| match one.pool_gib > 0.0 {
-                true => format!("{:.1} / {:.1} %", one.pool_percent, one.pool_most_percent),
-                false => "-".to_owned(),
-            },
-        ),
+        ("VMs that came", |one| one.arrived.to_string()),
+        ("VMs rejected", |one| one.rejected.to_string()),
+        ("core-hours rejected", rejected),
+        ("cores scheduled", |one| percent(one.cores_percent)),
+        ("local DRAM in use", |one| percent(one.local_percent)),
+        ("DRAM stranded", |one| percent(one.stranded_percent)),
+        ("  at most", |one| percent(one.stranded_most_percent)),
+        ("VMs given local DRAM by the monitor", mitigated),
+        ("pool in use, mean / most", in_use),
     ];
     let mut rows = vec![cells(["", "no pool"])];
     if shown.len() > 1 {
@@ -116,28 +104,17 @@ fn outcomes(report: &FleetReport) -> String {
 }
 
 fn slowdown(pooled: &OutcomeReport) -> String {
-    let mut rows = vec![cells([
-        "slowdown, %",
-        "mean",
-        "p50",
-        "p90",
-        "p99",
-        ">= 1 %",
-        ">= 5 %",
-        ">= 25 %",
-    ])];
+    let mut rows = vec![row(
+        "slowdown, % | mean | p50 | p90 | p99 | >= 1 % | >= 5 % | >= 25 %",
+    )];
     for (name, one) in [
         ("VMs, over their lives", &pooled.slowdown),
         ("VMs that run at a moment", &pooled.slowdown_running),
     ] {
         let values = [one.mean, one.p50, one.p90, one.p99].map(|value| format!("{value:.2}"));
         let parts = [one.over_1, one.over_5, one.over_25].map(percent);
-        rows.push(
-            std::iter::once(name.to_owned())
-                .chain(values)
-                .chain(parts)
-                .collect(),
-        );
+        let cells = [name.to_owned()].into_iter().chain(values).chain(parts);
+        rows.push(cells.collect());
     }
     let mut text = table(&rows);
     text.push_str(&format!(

@@ -43,7 +43,6 @@ impl LittlesSums {
         self.in_flight_ps.abs_diff(self.latency_ps) * part > self.in_flight_ps
     }
 
-    /// Mean latency in picoseconds.
     pub(crate) fn mean_ps(&self) -> u128 {
         self.latency_ps / u128::from(self.requests.max(1))
     }
@@ -90,10 +89,8 @@ pub(crate) fn note(law: LittlesSums, window: Picos, measured: Measured) -> Optio
         (Measured::Samples, ..) => "the windows of the units are short, or few".to_owned(),
         (_, true, _) => format!("the window is only {latencies:.1} mean latencies long"),
         (_, false, true) => "requests wait longer and longer, or complete in bursts".to_owned(),
-        (_, false, false) => {
-            "requests of a time with more load complete in the window, or they complete in bursts"
-                .to_owned()
-        }
+        _ => "requests of a time with more load complete in the window, or they complete in bursts"
+            .to_owned(),
     };
     let message = format!(
         "Little's law is {:+.1} % off at the edges of the window: {held:.1} requests are in flight on average, and the \

@@ -26,13 +26,10 @@ pub(crate) fn check_host(host: &Host, end: SimTime) -> Result<u128, String> {
         ));
     }
     if let Some(core) = host.core() {
-        core.check()
-            .map_err(|wrong| format!("the result of the program: {wrong}"))?;
+        (core.check()).map_err(|wrong| format!("the result of the program: {wrong}"))?;
     }
     if let Some(hw_threads) = host.hw_threads() {
-        hw_threads
-            .check()
-            .map_err(|wrong| format!("the result of a program: {wrong}"))?;
+        (hw_threads.check()).map_err(|wrong| format!("the result of a program: {wrong}"))?;
     }
     check_waiting(host).map_err(|wrong| format!("bounded waiting: {wrong}"))?;
     let stages: u128 = stats.stages_ps.iter().copied().map(u128::from).sum();
@@ -66,6 +63,14 @@ pub(crate) fn check_host(host: &Host, end: SimTime) -> Result<u128, String> {
     Ok(integral)
 }
 
+/// Refuses more than `most` of something.
+fn bound<T: PartialOrd>(found: T, most: T, wrong: impl FnOnce(T) -> String) -> Result<(), String> {
+    match found > most {
+        true => Err(wrong(found)),
+        false => Ok(()),
+    }
+}
+
 /// Checks that no waiting request is overtaken more often than `docs/explain/liveness.md` says.
 fn check_waiting(host: &Host) -> Result<(), String> {
     if let Some(accelerator) = host.accelerator() {
@@ -74,46 +79,43 @@ fn check_waiting(host: &Host) -> Result<(), String> {
                 "{overtaken} accesses of an accelerator overtook a message of its host"
             ));
         }
-        let turns = accelerator.most_host_turns();
-        if turns > 1 {
-            return Err(format!(
+        bound(accelerator.most_host_turns(), 1, |turns| {
+            format!(
                 "{turns} messages of the host had a line before an access of an accelerator whose turn it was"
-            ));
-        }
-        let passed = accelerator.most_passed_flips();
-        if passed > MOST_PASSED_FLIPS {
-            return Err(format!(
-                "{passed} accesses of an accelerator took a CQID before a line of a page that flips"
-            ));
-        }
-        let passed = accelerator.most_passed_ports();
-        if passed > 0 {
-            return Err(format!(
+            )
+        })?;
+        bound(
+            accelerator.most_passed_flips(),
+            MOST_PASSED_FLIPS,
+            |passed| {
+                format!(
+                    "{passed} accesses of an accelerator took a CQID before a line of a page that flips"
+                )
+            },
+        )?;
+        bound(accelerator.most_passed_ports(), 0, |passed| {
+            format!(
                 "{passed} accesses of an accelerator overtook an element that waited for the cache's port"
-            ));
-        }
-        let requests = accelerator.most_translation_requests();
-        if requests > MOST_REQUESTS {
-            return Err(format!(
-                "an access of an accelerator waited for {requests} Translation Requests"
-            ));
-        }
+            )
+        })?;
+        bound(
+            accelerator.most_translation_requests(),
+            MOST_REQUESTS,
+            |requests| {
+                format!("an access of an accelerator waited for {requests} Translation Requests")
+            },
+        )?;
     }
-    let passed = host.processor().map_or(0, Processor::most_passed_misses);
-    if passed > 0 {
-        return Err(format!(
-            "{passed} accesses of a core overtook one that waited for an outstanding line"
-        ));
-    }
-    let passed = host.processor().map_or(0, Processor::most_passed_entries);
-    if passed > 0 {
-        return Err(format!(
-            "{passed} transactions overtook one that waited for an entry of the directory"
-        ));
-    }
-    let faults = host.processor().map_or(0, Processor::most_faults);
-    if faults > MOST_FAULTS {
-        return Err(format!("an access of a core met {faults} page faults"));
+    if let Some(processor) = host.processor() {
+        bound(processor.most_passed_misses(), 0, |passed| {
+            format!("{passed} accesses of a core overtook one that waited for an outstanding line")
+        })?;
+        bound(processor.most_passed_entries(), 0, |passed| {
+            format!("{passed} transactions overtook one that waited for an entry of the directory")
+        })?;
+        bound(processor.most_faults(), MOST_FAULTS, |faults| {
+            format!("an access of a core met {faults} page faults")
+        })?;
     }
     Ok(())
 }
@@ -182,10 +184,9 @@ pub(crate) fn check_kernels(system: &System) -> Result<(), String> {
             continue;
         }
         let process = processor.and_then(Processor::process_image);
-        domain
-            .kernel
-            .check(process.as_ref().unwrap_or(&domain.image))
-            .map_err(|wrong| format!("the result of the kernel: {wrong}"))?;
+        let image = process.as_ref().unwrap_or(&domain.image);
+        let checked = domain.kernel.check(image);
+        checked.map_err(|wrong| format!("the result of the kernel: {wrong}"))?;
     }
     Ok(())
 }

@@ -39,7 +39,6 @@ impl Key {
     }
 }
 
-/// The line of an address.
 pub(super) fn line_of(hpa: u64) -> u64 {
     hpa >> LINE_BITS
 }
@@ -119,19 +118,16 @@ impl<'p> Places<'p> {
         }
     }
 
-    /// The name of a link's direction.
     pub(super) fn direction_name(&self, direction: usize) -> String {
         let (from, to) = self.ends(direction);
         format!("{}->{}", self.plan.end_name(from), self.plan.end_name(to))
     }
 
-    /// Number of link directions.
     pub(super) fn directions(&self) -> usize {
         2 * self.plan.links.len()
     }
 }
 
-/// The port of a link's end.
 pub(super) fn port(end: End) -> u16 {
     match end {
         End::Host(_, port) | End::Device(_, port) | End::Switch(_, port) => port,
@@ -143,10 +139,8 @@ pub(super) fn port(end: End) -> u16 {
 pub(super) fn chains(arrivals: &[Arrival], places: &Places<'_>) -> Vec<Chain> {
     let mut by_key: BTreeMap<Key, Vec<&Arrival>> = BTreeMap::new();
     for arrival in arrivals {
-        by_key
-            .entry(Key::of(&arrival.message))
-            .or_default()
-            .push(arrival);
+        let of_key = by_key.entry(Key::of(&arrival.message)).or_default();
+        of_key.push(arrival);
     }
     let mut chains = Vec::new();
     for (key, mut arrivals) in by_key {
@@ -165,7 +159,6 @@ struct Step {
     goes_on: bool,
 }
 
-/// Appends the chains of a transaction.
 fn add_chains(key: Key, arrivals: &[&Arrival], places: &Places<'_>, chains: &mut Vec<Chain>) {
     let mut steps: Vec<Step> = Vec::with_capacity(arrivals.len());
     for arrival in arrivals {

@@ -14,26 +14,15 @@ impl Trace {
     /// The trace as JSON. A process is a host, device, switch or link direction, and a thread a track of it.
     pub fn chrome_json(&self) -> String {
         let mut events = Vec::new();
-        for (number, track) in self
-            .tracks
-            .iter()
-            .enumerate()
-            .filter(|(_, track)| !track.is_counter)
-        {
-            let (what, named) = match track.parent {
-                None => (
-                    "process_name",
-                    json!({ "ph": "M", "pid": number, "tid": 0 }),
-                ),
-                Some(parent) => (
-                    "thread_name",
-                    json!({ "ph": "M", "pid": parent, "tid": number }),
-                ),
+        let tracks = self.tracks.iter().enumerate();
+        for (number, track) in tracks.filter(|(_, track)| !track.is_counter) {
+            let (what, pid, tid) = match track.parent {
+                None => ("process_name", number, 0),
+                Some(parent) => ("thread_name", parent, number),
             };
-            let mut event = named;
-            event["name"] = what.into();
-            event["args"] = json!({ "name": track.name });
-            events.push(event);
+            events.push(json!({
+                "ph": "M", "pid": pid, "tid": tid, "name": what, "args": { "name": track.name },
+            }));
         }
         for slice in &self.slices {
             self.add_chrome(&mut events, slice);
@@ -71,20 +60,17 @@ impl Trace {
             "ph": "X", "name": slice.name, "cat": slice.category, "pid": self.pid(slice), "tid": slice.track,
             "ts": micros(slice.begin_ps), "dur": micros(slice.end_ps - slice.begin_ps), "args": args,
         }));
-        slice
-            .inside
-            .iter()
-            .for_each(|inside| self.add_chrome(events, inside));
+        for inside in &slice.inside {
+            self.add_chrome(events, inside);
+        }
     }
 
     /// Arrows between the slices of each request, in the order of time.
     fn add_flows(&self, events: &mut Vec<Value>) {
         let mut steps: Vec<&Slice> = self.slices.iter().filter(|slice| slice.in_flow).collect();
         steps.sort_by_key(|slice| (slice.request, slice.begin_ps));
-        for flow in steps
-            .chunk_by(|one, next| one.request == next.request)
-            .filter(|flow| flow.len() > 1)
-        {
+        let flows = steps.chunk_by(|one, next| one.request == next.request);
+        for flow in flows.filter(|flow| flow.len() > 1) {
             for (number, slice) in flow.iter().enumerate() {
                 let phase = match number {
                     0 => "s",

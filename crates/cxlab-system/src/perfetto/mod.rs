@@ -74,14 +74,12 @@ impl Tracer {
         }
     }
 
-    /// The workloads begin.
     pub(crate) fn begin_run(&mut self, simulation: &mut Simulation<Node>) {
         if let Some(from) = self.window.from {
             self.begin(simulation, SimTime(from.0));
         }
     }
 
-    /// The measurement begins.
     pub(crate) fn begin_measurement(&mut self, simulation: &mut Simulation<Node>, now: SimTime) {
         if self.window.from.is_none() {
             self.begin(simulation, now);
@@ -124,11 +122,8 @@ impl Tracer {
                 levels.append(&mut noted.levels);
             }
         });
-        if let Some(row) = self
-            .rows
-            .last()
-            .filter(|_| self.rows.len() >= self.window.requests)
-        {
+        let is_full = self.rows.len() >= self.window.requests;
+        if let Some(row) = self.rows.last().filter(|_| is_full) {
             let last = SimTime(row.completed_ps);
             self.arrivals.retain(|arrival| arrival.at_ps <= last.0);
             self.levels.retain(|level| level.at_ps <= last.0);

@@ -28,7 +28,6 @@ pub(super) struct Track {
     pub(super) is_counter: bool,
 }
 
-/// A value of an argument.
 #[derive(Clone, Debug)]
 pub(super) enum Arg {
     Number(u64),
@@ -104,18 +103,14 @@ impl Tracks {
 
     /// A track for a slice, on which nothing else is at that time. Slices come in order of their beginning.
     fn lane(&mut self, parent: usize, name: &'static str, begin_ps: u64, end_ps: u64) -> usize {
-        let lanes = self.lanes.entry((parent, name)).or_default();
+        let key = (parent, name);
+        let lanes = self.lanes.entry(key).or_default();
         if let Some((track, free)) = lanes.iter_mut().find(|(_, free)| *free <= begin_ps) {
             *free = end_ps;
             return *track;
         }
-        self.all.push(Track {
-            name: name.to_owned(),
-            parent: Some(parent),
-            is_counter: false,
-        });
-        let track = self.all.len() - 1;
-        lanes.push((track, end_ps));
+        let track = self.add(name, Some(parent), false);
+        self.lanes.entry(key).or_default().push((track, end_ps));
         track
     }
 }
@@ -193,9 +188,9 @@ impl Maker<'_> {
             let row = &request.row;
             let name = self.component_name(usize::from(row.requester));
             let parent = self.tracks.named(name, None, false);
-            let track = self
-                .tracks
-                .lane(parent, "requests", row.issued_ps, row.completed_ps);
+            let (begin_ps, end_ps) = (row.issued_ps, row.completed_ps);
+            let track = self.tracks.lane(parent, "requests", begin_ps, end_ps);
+            let kind = if row.write { "write" } else { "read" };
             let stage = |span: &StageSpan| Slice {
                 track,
                 category: STAGE,
@@ -210,13 +205,9 @@ impl Maker<'_> {
             slices.push(Slice {
                 track,
                 category: REQUEST,
-                name: format!(
-                    "{} {:#x}",
-                    if row.write { "write" } else { "read" },
-                    row.hpa
-                ),
-                begin_ps: row.issued_ps,
-                end_ps: row.completed_ps,
+                name: format!("{kind} {:#x}", row.hpa),
+                begin_ps,
+                end_ps,
                 request: number,
                 in_flow: true,
                 args: self.describe(request),
@@ -231,12 +222,10 @@ impl Maker<'_> {
         let device = match row.device {
             u16::MAX => "private cache".to_owned(),
             LOCAL => "local memory".to_owned(),
-            number => self
-                .places
-                .plan
-                .devices
-                .get(usize::from(number))
-                .map_or(String::new(), |one| one.name.clone()),
+            number => {
+                let device = self.places.plan.devices.get(usize::from(number));
+                device.map_or(String::new(), |one| one.name.clone())
+            }
         };
         let outcome = match (row.denied, row.failure) {
             (true, _) => "denied",
@@ -245,10 +234,9 @@ impl Maker<'_> {
             (_, Some(Failure::Poisoned)) => "poisoned",
             (false, None) => "served",
         };
-        let placed = if request.by_messages {
-            "messages"
-        } else {
-            "stages in order"
+        let placed = match request.by_messages {
+            true => "messages",
+            false => "stages in order",
         };
         let mut args: Vec<(&'static str, Arg)> = times(row.issued_ps, row.completed_ps).into();
         args.extend([
@@ -336,25 +324,20 @@ impl Maker<'_> {
             };
             format!("{kind} {}", plan.end_name(End::Device(device, 0)))
         } else {
-            format!(
-                "switch {}",
-                plan.end_name(End::Switch(number - hosts - devices, 0))
-            )
+            let switch = End::Switch(number - hosts - devices, 0);
+            format!("switch {}", plan.end_name(switch))
         }
     }
 
     /// Credits at outputs.
     fn levels(&mut self, tracer: &Tracer, counts: &mut Vec<Count>) {
+        let sender = |direction: usize| {
+            let (from, _) = self.places.ends(direction);
+            let component = self.places.plan.component(from);
+            ((component, super::chains::port(from)), direction)
+        };
         let directions = 0..self.places.directions();
-        let by_sender: BTreeMap<(usize, u16), usize> = directions
-            .map(|direction| {
-                let (from, _) = self.places.ends(direction);
-                (
-                    (self.places.plan.component(from), super::chains::port(from)),
-                    direction,
-                )
-            })
-            .collect();
+        let by_sender: BTreeMap<(usize, u16), usize> = directions.map(sender).collect();
         // A class that a direction never uses keeps all of its credits, and has no track.
         let mut values: BTreeMap<(usize, usize), Vec<(u64, u64)>> = BTreeMap::new();
         for change in &tracer.levels {
@@ -377,7 +360,7 @@ impl Maker<'_> {
             // Of several events at one time the last counts.
             let last = values
                 .chunk_by(|one, next| one.0 == next.0)
-                .filter_map(|same| same.last());
+                .filter_map(<[_]>::last);
             counts.extend(last.map(|(at_ps, value)| Count {
                 track,
                 at_ps: *at_ps,

@@ -50,7 +50,6 @@ const OWN: [usize; STAGE_NAMES.len()] = [
 /// Where a part of a request's time was spent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Spot {
-    /// In the requester.
     Requester,
     /// In a component on the way.
     Component(usize),
@@ -90,20 +89,27 @@ struct Layout {
 }
 
 impl Layout {
+    fn of(row: &RequestRow) -> Layout {
+        Layout {
+            spans: Vec::new(),
+            at_ps: row.issued_ps,
+        }
+    }
+
     fn add(&mut self, stage: usize, spot: Spot, picos: u64) {
         if picos == 0 {
             return;
         }
         let begin_ps = self.at_ps;
         self.at_ps += picos;
+        let end_ps = self.at_ps;
         // Two parts of one stage at one place that touch are one.
         if let Some(last) = self.spans.last_mut()
             && (last.stage, last.spot, last.end_ps) == (stage, spot, begin_ps)
         {
-            last.end_ps = self.at_ps;
+            last.end_ps = end_ps;
             return;
         }
-        let end_ps = self.at_ps;
         self.spans.push(StageSpan {
             stage,
             spot,
@@ -140,10 +146,8 @@ fn add_hop(layout: &mut Layout, hop: &Hop, own: Spot) {
 pub(super) fn wait_of(hop: &Hop) -> (u64, u64) {
     let time = |stages: &[usize]| stages.iter().map(|stage| hop.stages[*stage]).sum::<u64>();
     let end = hop.end_ps - time(&[PORT, LINK]);
-    (
-        end - time(&[HOST_QUEUE, SWITCH_QUEUE, DEVICE_QUEUE, CREDITS]),
-        end,
-    )
+    let waited = time(&[HOST_QUEUE, SWITCH_QUEUE, DEVICE_QUEUE, CREDITS]);
+    (end - waited, end)
 }
 
 /// Places a request by one of these transactions, or by stage where none is the request's.
@@ -159,10 +163,7 @@ pub(super) fn place<'c>(
     let by_messages = candidates.find_map(|chain| by_chain(row, requester, chain));
     let found = by_messages.is_some();
     let spans = by_messages.unwrap_or_else(|| {
-        let mut layout = Layout {
-            spans: Vec::new(),
-            at_ps: row.issued_ps,
-        };
+        let mut layout = Layout::of(row);
         for (stage, picos) in row.stages.into_iter().enumerate() {
             layout.add(stage, Spot::Requester, picos);
         }
@@ -186,10 +187,7 @@ fn by_chain(row: &RequestRow, requester: usize, chain: &Chain) -> Option<Vec<Sta
     for (left, own) in left.iter_mut().zip(chain.stages) {
         *left = left.checked_sub(own)?;
     }
-    let mut layout = Layout {
-        spans: Vec::new(),
-        at_ps: row.issued_ps,
-    };
+    let mut layout = Layout::of(row);
     let mut complete = layout.fill(&mut left, Spot::Requester, before);
     for hop in &chain.hops {
         let own = match hop.from == requester {

@@ -100,9 +100,9 @@ impl Trace {
                 ..TracePacket::default()
             });
         }
-        self.slices
-            .iter()
-            .for_each(|slice| add_slice(&mut packets, slice));
+        for slice in &self.slices {
+            add_slice(&mut packets, slice);
+        }
         for count in &self.counts {
             let event = TrackEvent {
                 r#type: Some(COUNTER),
@@ -138,13 +138,10 @@ fn add_slice(packets: &mut Vec<TracePacket>, slice: &Slice) {
             name: Some(name.to_owned()),
         }
     };
-    let request = [("request", Arg::Number(slice.request))];
+    let request = [("request", Arg::Number(slice.request))].into_iter();
+    let annotations = request.chain(slice.args.iter().cloned()).map(annotation);
     let begin = TrackEvent {
-        debug_annotations: request
-            .into_iter()
-            .chain(slice.args.iter().cloned())
-            .map(annotation)
-            .collect(),
+        debug_annotations: annotations.collect(),
         r#type: Some(SLICE_BEGIN),
         track_uuid: Some(uuid(slice.track)),
         categories: vec![slice.category.to_owned()],
@@ -153,10 +150,9 @@ fn add_slice(packets: &mut Vec<TracePacket>, slice: &Slice) {
         flow_ids: slice.in_flow.then_some(slice.request).into_iter().collect(),
     };
     packets.push(packet(slice.begin_ps, begin));
-    slice
-        .inside
-        .iter()
-        .for_each(|inside| add_slice(packets, inside));
+    for inside in &slice.inside {
+        add_slice(packets, inside);
+    }
     let end = TrackEvent {
         r#type: Some(SLICE_END),
         track_uuid: Some(uuid(slice.track)),

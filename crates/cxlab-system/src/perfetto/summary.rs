@@ -28,9 +28,9 @@ impl Trace {
             );
         }
         if self.left_out > 0 {
+            let left_out = self.left_out;
             text += &format!(
-                "; left out: {} later ones (--perfetto-requests, --perfetto-window)",
-                self.left_out
+                "; left out: {left_out} later ones (--perfetto-requests, --perfetto-window)"
             );
         }
         text

@@ -16,7 +16,6 @@ pub(super) struct Group {
     pub(super) level: u32,
 }
 
-/// Groups of anchors, and the arrangement of the groups.
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
     pub(super) arrangement: Arrangement,
@@ -43,11 +42,11 @@ pub(super) fn groups(scene: &Scene<'_>, skeleton: &Skeleton, most: usize) -> Gro
         }
         Arrangement::Grid(lengths) => {
             let mut found = blocks(lengths, most);
-            let single = found
+            for group in found
                 .all
                 .iter_mut()
-                .filter(|group| group.members.len() == 1);
-            for group in single {
+                .filter(|group| group.members.len() == 1)
+            {
                 group.name = name_of(scene, skeleton, &group.members);
             }
             return found;
@@ -70,8 +69,8 @@ pub(super) fn groups(scene: &Scene<'_>, skeleton: &Skeleton, most: usize) -> Gro
 fn runs(first: usize, end: usize, unit: usize, most: usize) -> Vec<Vec<usize>> {
     let units = (end - first).div_ceil(unit.max(1));
     let length = units.div_ceil(most).max(1) * unit.max(1);
-    (first..end)
-        .step_by(length)
+    let starts = (first..end).step_by(length);
+    starts
         .map(|start| (start..(start + length).min(end)).collect())
         .collect()
 }
@@ -117,17 +116,12 @@ fn blocks(lengths: &[usize], most: usize) -> Groups {
 fn best_blocks(lengths: &[usize], most: usize) -> Vec<usize> {
     let mut candidates: Vec<Vec<usize>> = vec![Vec::new()];
     for length in lengths {
-        candidates = candidates
-            .into_iter()
-            .flat_map(|some| {
-                let used: usize = some.iter().product();
-                (1..=(*length).min(most / used)).map(move |blocks| {
-                    let mut all = some.clone();
-                    all.push(blocks);
-                    all
-                })
-            })
-            .collect();
+        let longer = |some: Vec<usize>| {
+            let used: usize = some.iter().product();
+            let blocks = 1..=(*length).min(most / used);
+            blocks.map(move |blocks| [&some[..], &[blocks]].concat())
+        };
+        candidates = candidates.into_iter().flat_map(longer).collect();
     }
     let cost = |coarse: &Vec<usize>| -> f64 {
         let mut cost = libm::log(most as f64 / coarse.iter().product::<usize>() as f64);
@@ -151,23 +145,19 @@ const FEW: usize = 12;
 /// Runs of each level, as many of a level as its switches and `most` allow.
 fn by_level(skeleton: &Skeleton, most: usize) -> Vec<Vec<usize>> {
     let highest = skeleton.anchors.iter().map(|anchor| anchor.level).max();
-    let levels: Vec<Vec<usize>> = (0..=highest.unwrap_or(0))
-        .map(|level| {
-            let all = 0..skeleton.anchors.len();
-            all.filter(|number| skeleton.anchors[*number].level == level)
-                .collect()
-        })
-        .collect();
+    let of_level = |level: u32| -> Vec<usize> {
+        let all = 0..skeleton.anchors.len();
+        all.filter(|number| skeleton.anchors[*number].level == level)
+            .collect()
+    };
+    let levels: Vec<Vec<usize>> = (0..=highest.unwrap_or(0)).map(of_level).collect();
     let total = |cap: usize| -> usize { levels.iter().map(|level| level.len().min(cap)).sum() };
     let few = levels.iter().all(|level| level.len() <= FEW);
     // Powers of two divide most trees at the boundaries of their subtrees.
-    let caps = [FEW, 8, 4, 2, 1]
+    let mut caps = [FEW, 8, 4, 2, 1]
         .into_iter()
         .filter(|cap| few || *cap != FEW);
-    let cap = caps
-        .into_iter()
-        .find(|cap| total(*cap) <= most)
-        .unwrap_or(1);
+    let cap = caps.find(|cap| total(*cap) <= most).unwrap_or(1);
     let all = levels.iter().flat_map(|level| {
         let runs = runs(0, level.len(), 1, cap);
         runs.into_iter()
@@ -226,10 +216,9 @@ fn range(first: &str, last: &str) -> String {
             .len()
     };
     let (a, b) = (stem(first), stem(last));
-    if a == b && first[..a] == last[..b] && a < first.len() && b < last.len() {
-        format!("{first}–{}", &last[b..])
-    } else {
-        format!("{first}–{last}")
+    match a == b && first[..a] == last[..b] && a < first.len() && b < last.len() {
+        true => format!("{first}–{}", &last[b..]),
+        false => format!("{first}–{last}"),
     }
 }
 
@@ -281,11 +270,8 @@ mod tests {
             };
             assert_eq!(coarse.iter().product::<usize>(), found.all.len());
             assert!(found.all.len() <= 25);
-            let mut all: Vec<usize> = found
-                .all
-                .iter()
-                .flat_map(|group| group.members.clone())
-                .collect();
+            let members = found.all.iter().flat_map(|group| group.members.clone());
+            let mut all: Vec<usize> = members.collect();
             all.sort_unstable();
             assert!(all.into_iter().eq(0..lengths.iter().product()));
         }
@@ -295,10 +281,8 @@ mod tests {
 
     #[test]
     fn runs_keep_units_together() {
-        assert_eq!(
-            runs(0, 12, 4, 2),
-            [(0..8).collect::<Vec<_>>(), (8..12).collect()]
-        );
+        let halves: [Vec<usize>; 2] = [(0..8).collect(), (8..12).collect()];
+        assert_eq!(runs(0, 12, 4, 2), halves);
         assert_eq!(runs(0, 5, 1, 24).len(), 5);
     }
 }

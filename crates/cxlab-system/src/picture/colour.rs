@@ -13,10 +13,9 @@ pub(super) fn of_text_on(utilization: f64) -> &'static str {
     // Luminance of Rec. 709, whose gamma is about 2.2.
     let light = |value: f64| libm::pow(value, 2.2);
     let luminance = 0.2126 * light(red) + 0.7152 * light(green) + 0.0722 * light(blue);
-    if luminance > 0.25 {
-        "#101418"
-    } else {
-        "#ffffff"
+    match luminance > 0.25 {
+        true => "#101418",
+        false => "#ffffff",
     }
 }
 

@@ -7,7 +7,7 @@ use super::colour;
 use super::geometry::{FONT, MARGIN, Point, Rect, Size, shortened, text_width};
 use super::heat;
 use super::place::{self, Body, Course, Layout, Placed, Satellite};
-use super::scene::{Node, Scene, Skeleton};
+use super::scene::{Anchor, Node, Scene, Skeleton};
 use super::traffic::Traffic;
 use super::{Cell, Fill, Frame, Ink, Kind, Label, NodeBox, Picture, Wire};
 
@@ -24,7 +24,6 @@ const LEAST_WIDTH: f64 = 480.0;
 /// Distance of parallel links, in pixels.
 const PARALLEL: f64 = 5.0;
 
-/// Draws a scene within a frame.
 pub(super) fn draw(scene: &Scene<'_>, frame: Frame) -> Picture {
     let skeleton = Skeleton::of(scene);
     if scene.nodes() <= MOST_NODES {
@@ -47,7 +46,6 @@ pub(super) fn draw(scene: &Scene<'_>, frame: Frame) -> Picture {
     of_groups(scene, &skeleton, &groups, &placed, frame)
 }
 
-/// Size of the box of a node with this text.
 fn box_size(text: &str) -> Size {
     // A terminal has cells of 7 pixels.
     let letters = 7.0 * text.chars().count() as f64;
@@ -68,23 +66,18 @@ fn kind(node: Node) -> Kind {
 /// A picture of every node. `None` if it does not fit the width.
 fn nodes(scene: &Scene<'_>, skeleton: &Skeleton, width: f64) -> Option<Picture> {
     let text = |node: Node| shortened(scene.name(node), NAME);
-    let bodies: Vec<Body> = skeleton
-        .anchors
-        .iter()
-        .map(|anchor| Body {
-            size: box_size(&text(anchor.node)),
-            level: anchor.level,
-            is_host: matches!(anchor.node, Node::Host(_)),
-            satellites: anchor
-                .satellites
-                .iter()
-                .map(|node| Satellite {
-                    size: box_size(&text(*node)),
-                    is_host: matches!(node, Node::Host(_)),
-                })
-                .collect(),
-        })
-        .collect();
+    let is_host = |node: &Node| matches!(node, Node::Host(_));
+    let satellite = |node: &Node| Satellite {
+        size: box_size(&text(*node)),
+        is_host: is_host(node),
+    };
+    let body = |anchor: &Anchor| Body {
+        size: box_size(&text(anchor.node)),
+        level: anchor.level,
+        is_host: is_host(&anchor.node),
+        satellites: anchor.satellites.iter().map(satellite).collect(),
+    };
+    let bodies: Vec<Body> = skeleton.anchors.iter().map(body).collect();
     let layout = Layout {
         bodies: &bodies,
         edges: &skeleton.edges,
@@ -144,11 +137,8 @@ fn node_wires(
     for (number, (a, b)) in scene.links.iter().enumerate() {
         let (home, other) = (skeleton.home(*a), skeleton.home(*b));
         let course = if home == other {
-            let anchor = &skeleton.anchors[home];
-            let hung = anchor
-                .satellites
-                .iter()
-                .position(|node| node == a || node == b);
+            let mut all = skeleton.anchors[home].satellites.iter();
+            let hung = all.position(|node| node == a || node == b);
             let hung = hung.map(|at| &placed.satellites[home][at]);
             Course::Lines(hung.map_or(Vec::new(), |hung| hung.course.clone()))
         } else {
@@ -158,18 +148,15 @@ fn node_wires(
         let place = seen.entry(pair).or_default();
         let aside = *place as f64 - (parallel[&pair] - 1) as f64 / 2.0;
         *place += 1;
-        let load = scene.busier(number);
         picture.wires.push(Wire {
             course: aside_of(course.moved(shift), aside * PARALLEL),
             ends: (picture.spots[a], picture.spots[b]),
             links: vec![number],
-            load,
+            load: scene.busier(number),
             title: title(scene, number),
         });
     }
-    picture
-        .wires
-        .sort_by(|a, b| a.load.unwrap_or(0.0).total_cmp(&b.load.unwrap_or(0.0)));
+    picture.busiest_last();
 }
 
 /// A course moved to its side, so that parallel links are apart.
@@ -213,7 +200,6 @@ fn overview(skeleton: &Skeleton, groups: &Groups, width: f64) -> Option<Placed> 
     place::place(&layout, width)
 }
 
-/// The texts of a group's box.
 fn group_texts(skeleton: &Skeleton, group: &collapse::Group) -> Vec<String> {
     let mut texts = vec![shortened(&group.name, 2 * NAME)];
     texts.extend(collapse::counts(skeleton, &group.members));
@@ -243,7 +229,6 @@ fn group_bodies(skeleton: &Skeleton, groups: &Groups) -> Vec<Body> {
     bodies.collect()
 }
 
-/// The group of each anchor.
 fn group_of(skeleton: &Skeleton, groups: &Groups) -> Vec<usize> {
     let mut of = vec![0; skeleton.anchors.len()];
     for (number, group) in groups.all.iter().enumerate() {
@@ -257,10 +242,10 @@ fn group_of(skeleton: &Skeleton, groups: &Groups) -> Vec<usize> {
 fn group_edges(skeleton: &Skeleton, groups: &Groups) -> Vec<(usize, usize)> {
     let of = group_of(skeleton, groups);
     let pairs = skeleton.edges.iter().map(|(a, b)| (of[*a], of[*b]));
-    let mut edges: Vec<(usize, usize)> = pairs
+    let between = pairs
         .filter(|(a, b)| a != b)
-        .map(|(a, b)| (a.min(b), a.max(b)))
-        .collect();
+        .map(|(a, b)| (a.min(b), a.max(b)));
+    let mut edges: Vec<(usize, usize)> = between.collect();
     edges.sort_unstable();
     edges.dedup();
     edges
@@ -306,6 +291,7 @@ fn of_groups(
 
 /// One line for all links between two groups, with the busiest of them.
 fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &Placed, shift: Point) {
+    #[derive(Default)]
     struct Bundle {
         links: Vec<usize>,
         /// The busiest direction: its link, whether back, and its utilization.
@@ -317,21 +303,12 @@ fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &Placed, shift:
         if a == b {
             continue;
         }
-        let bundle = bundles.entry((a.min(b), a.max(b))).or_insert(Bundle {
-            links: Vec::new(),
-            busiest: None,
-        });
+        let bundle = bundles.entry((a.min(b), a.max(b))).or_default();
         bundle.links.push(number);
-        for (back, load) in scene
-            .loads
-            .iter()
-            .flat_map(|loads| loads[number])
-            .enumerate()
-        {
-            if bundle
-                .busiest
-                .is_none_or(|(.., most)| load.utilization > most)
-            {
+        let loads = scene.loads.iter().flat_map(|loads| loads[number]);
+        for (back, load) in loads.enumerate() {
+            let busiest = bundle.busiest.map(|(.., most)| most);
+            if busiest.is_none_or(|most| load.utilization > most) {
                 bundle.busiest = Some((number, back == 1, load.utilization));
             }
         }
@@ -356,13 +333,10 @@ fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &Placed, shift:
             title,
         });
     }
-    picture
-        .wires
-        .sort_by(|a, b| a.load.unwrap_or(0.0).total_cmp(&b.load.unwrap_or(0.0)));
+    picture.busiest_last();
 }
 
 impl Groups {
-    /// All nodes as one group.
     fn one(scene: &Scene<'_>, skeleton: &Skeleton) -> Groups {
         let all = collapse::Group {
             name: scene.title.to_owned(),
@@ -399,6 +373,12 @@ impl Picture {
         picture
     }
 
+    /// Sorts links, so that the busiest are drawn last.
+    fn busiest_last(&mut self) {
+        let load = |wire: &Wire| wire.load.unwrap_or(0.0);
+        self.wires.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    }
+
     /// A box with lines of text in its middle, the first one bold if there are several.
     fn add_box(&mut self, kind: Kind, rect: Rect, name: &str, texts: &[String]) {
         let middle = rect.center();
@@ -432,22 +412,16 @@ fn legend(picture: &mut Picture, with_loads: bool, with_nodes: bool) {
     let y = picture.height + 10.0;
     let mut x = MARGIN;
     let swatch = |left: f64, width: f64, fill: Fill| Cell {
-        rect: Rect {
-            left,
-            top: y,
-            right: left + width,
-            bottom: y + 12.0,
-        },
+        rect: Rect::at(left, y, width, 12.0),
         fill,
         title: String::new(),
     };
     if with_nodes {
-        let kinds = [
+        for (name, kind) in [
             ("host", Kind::Host),
             ("switch", Kind::Switch),
             ("device", Kind::Device),
-        ];
-        for (name, kind) in kinds {
+        ] {
             picture.cells.push(swatch(x, 14.0, Fill::Node(kind)));
             let label = Label::new(x + 19.0, y + 10.0, name.to_owned());
             picture.labels.push(label);

@@ -15,25 +15,18 @@ pub fn dot(plan: &Plan) -> String {
             let _ = writeln!(text, "  {name:?} [{style}];");
         }
     };
+    let host = "shape=box, style=filled, fillcolor=\"#cfe2ff\"";
+    nodes(&mut plan.hosts.iter().map(|host| &host.name), host);
+    let switches = &plan.graph.switches;
     nodes(
-        &mut plan.hosts.iter().map(|host| &host.name),
-        "shape=box, style=filled, fillcolor=\"#cfe2ff\"",
-    );
-    nodes(
-        &mut plan.graph.switches.iter().map(|switch| &switch.name),
+        &mut switches.iter().map(|switch| &switch.name),
         "shape=ellipse",
     );
-    nodes(
-        &mut plan.devices.iter().map(|device| &device.name),
-        "shape=box, style=\"filled,rounded\", fillcolor=\"#d1e7dd\"",
-    );
+    let device = "shape=box, style=\"filled,rounded\", fillcolor=\"#d1e7dd\"";
+    nodes(&mut plan.devices.iter().map(|device| &device.name), device);
     for link in &plan.links {
-        let _ = writeln!(
-            text,
-            "  {:?} -- {:?};",
-            plan.end_name(link.a),
-            plan.end_name(link.b)
-        );
+        let (a, b) = (plan.end_name(link.a), plan.end_name(link.b));
+        let _ = writeln!(text, "  {a:?} -- {b:?};");
     }
     text.push_str("}\n");
     text

@@ -72,7 +72,16 @@ impl Rect {
         }
     }
 
-    /// The rectangle of one point.
+    /// A rectangle with its upper left corner at a place.
+    pub(super) fn at(left: f64, top: f64, width: f64, height: f64) -> Rect {
+        Rect {
+            left,
+            top,
+            right: left + width,
+            bottom: top + height,
+        }
+    }
+
     pub(super) fn of(point: Point) -> Rect {
         Rect::around(point, Size::default())
     }
@@ -122,10 +131,8 @@ impl Rect {
 
     /// The point in the middle of the rectangle.
     pub fn center(self) -> Point {
-        Point::new(
-            (self.left + self.right) / 2.0,
-            (self.top + self.bottom) / 2.0,
-        )
+        let (x, y) = (self.left + self.right, self.top + self.bottom);
+        Point::new(x / 2.0, y / 2.0)
     }
 
     /// Whether the rectangles have more than a side in common.

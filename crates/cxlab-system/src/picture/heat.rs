@@ -120,22 +120,14 @@ fn map(picture: &mut Picture, traffic: &Traffic, with_loads: bool, at: (f64, f64
             ..Label::new(x + middle, y - 6.0, text)
         });
     }
+    let whole = side * count as f64;
     picture.cells.push(Cell {
-        rect: Rect {
-            left: x,
-            top: y,
-            right: x + side * count as f64,
-            bottom: y + side * count as f64,
-        },
+        rect: Rect::at(x, y, whole, whole),
         fill: Fill::Empty,
         title: String::new(),
     });
-    let most = traffic
-        .flows
-        .values()
-        .map(|flow| flow.links)
-        .max()
-        .unwrap_or(1);
+    let most = traffic.flows.values().map(|flow| flow.links).max();
+    let most = most.unwrap_or(1);
     for ((from, to), flow) in &traffic.flows {
         let (left, top) = (x + side * *to as f64, y + side * *from as f64);
         let rect = Rect {

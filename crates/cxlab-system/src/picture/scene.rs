@@ -1,9 +1,9 @@
 //! What a picture shows: the nodes and links of a fabric, and which node hangs on which.
 
 use cxlab_fabric::graph::{Arrangement, FabricGraph};
-use cxlab_plan::{End, Plan};
+use cxlab_plan::{End, Plan, PlannedLink};
 
-use crate::report::Report;
+use crate::report::{LinkReport, Report};
 
 /// A node of a fabric, by its number among those of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,24 +57,22 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// The fabric of a plan; with a report, how its links are used.
     pub fn of_plan(plan: &'a Plan, report: Option<&Report>) -> Self {
-        let loads = report.map(|report| {
-            let load = |number: usize| Load {
-                utilization: report.links[number].utilization,
-                efficiency: report.links[number].efficiency,
-            };
-            (0..plan.links.len())
-                .map(|link| [load(2 * link), load(2 * link + 1)])
+        let load = |link: &LinkReport| Load {
+            utilization: link.utilization,
+            efficiency: link.efficiency,
+        };
+        let loads = |report: &Report| {
+            let links = report.links.as_chunks().0.iter();
+            links
+                .map(|[there, back]| [load(there), load(back)])
                 .collect()
-        });
+        };
+        let ends = |link: &PlannedLink| (Node::of(link.a), Node::of(link.b));
         Scene {
             title: &plan.scenario.name,
             graph: &plan.graph,
-            links: plan
-                .links
-                .iter()
-                .map(|link| (Node::of(link.a), Node::of(link.b)))
-                .collect(),
-            loads,
+            links: plan.links.iter().map(ends).collect(),
+            loads: report.map(loads),
         }
     }
 
@@ -128,7 +126,6 @@ pub(super) struct Anchor {
     pub(super) node: Node,
     /// Endpoints that have their only link to the anchor: hosts, then devices.
     pub(super) satellites: Vec<Node>,
-    /// Level of the switch.
     pub(super) level: u32,
 }
 
@@ -196,13 +193,12 @@ impl Skeleton {
             homes,
             edges: Vec::new(),
         };
-        let mut edges: Vec<(usize, usize)> = scene
-            .links
-            .iter()
-            .map(|(a, b)| (skeleton.home(*a), skeleton.home(*b)))
+        let links = scene.links.iter();
+        let ends = links.map(|(a, b)| (skeleton.home(*a), skeleton.home(*b)));
+        let between = ends
             .filter(|(a, b)| a != b)
-            .map(|(a, b)| (a.min(b), a.max(b)))
-            .collect();
+            .map(|(a, b)| (a.min(b), a.max(b)));
+        let mut edges: Vec<(usize, usize)> = between.collect();
         edges.sort_unstable();
         edges.dedup();
         skeleton.edges = edges;

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::colour;
-use super::geometry::{FONT, Point};
+use super::geometry::{FONT, Point, Rect};
 use super::place::{BAND, Course};
 use super::{Band, Cell, Fill, Ink, Kind, Label, NodeBox, Picture, Wire};
 
@@ -35,7 +35,6 @@ const fn paint(class: &'static str, light: &'static str, dark: &'static str) -> 
     Paint { class, light, dark }
 }
 
-/// The colour of boxes.
 fn of_kind(kind: Kind) -> Paint {
     match kind {
         Kind::Host => HOST,
@@ -67,31 +66,18 @@ pub(super) fn write(picture: &Picture) -> String {
          width=\"{width:.0}\" height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n"
     );
     text.push_str(&style());
-    let _ = writeln!(
-        text,
-        "<rect width=\"100%\" height=\"100%\" {}/>",
-        fill(&GROUND)
-    );
-    for one in &picture.bands {
-        band(&mut text, one);
-    }
-    for one in &picture.wires {
-        wire(&mut text, one, picture.traffic.is_some());
-    }
-    for one in &picture.boxes {
-        node(&mut text, one);
-    }
-    for one in &picture.cells {
-        cell(&mut text, one);
-    }
-    for one in &picture.labels {
-        label(&mut text, one);
-    }
+    let ground = fill(&GROUND);
+    let _ = writeln!(text, "<rect width=\"100%\" height=\"100%\" {ground}/>");
+    picture.bands.iter().for_each(|one| band(&mut text, one));
+    let bundled = picture.traffic.is_some();
+    (picture.wires.iter()).for_each(|one| wire(&mut text, one, bundled));
+    picture.boxes.iter().for_each(|one| node(&mut text, one));
+    picture.cells.iter().for_each(|one| cell(&mut text, one));
+    picture.labels.iter().for_each(|one| label(&mut text, one));
     text.push_str("</svg>\n");
     text
 }
 
-/// The attributes that fill with a colour.
 fn fill(paint: &Paint) -> String {
     format!("class=\"{}\" fill=\"{}\"", paint.class, paint.light)
 }
@@ -115,20 +101,15 @@ fn band(text: &mut String, band: &Band) {
 }
 
 fn wire(text: &mut String, wire: &Wire, bundled: bool) {
-    let (colour, wide) = match wire.load {
-        None if bundled => (
-            stroke(&LINK),
-            (1.2 + 0.25 * (wire.links.len() as f64).sqrt()).min(5.0),
-        ),
-        None => (stroke(&LINK), 1.5),
-        Some(load) => (
-            format!("stroke=\"{}\"", colour::of_utilization(load)),
-            if bundled {
-                1.2 + 2.4 * load
-            } else {
-                1.4 + 3.6 * load
-            },
-        ),
+    let colour = match wire.load {
+        None => stroke(&LINK),
+        Some(load) => format!("stroke=\"{}\"", colour::of_utilization(load)),
+    };
+    let wide = match (wire.load, bundled) {
+        (None, true) => (1.2 + 0.25 * (wire.links.len() as f64).sqrt()).min(5.0),
+        (None, false) => 1.5,
+        (Some(load), true) => 1.2 + 2.4 * load,
+        (Some(load), false) => 1.4 + 3.6 * load,
     };
     let _ = writeln!(
         text,
@@ -189,18 +170,20 @@ fn node(text: &mut String, node: &NodeBox) {
         [] => String::new(),
         members => format!("<desc>{}</desc>", escape(&members.join("\n"))),
     };
+    let rect = rect(&node.rect);
+    let (stroke, fill) = (stroke(&EDGE), fill(&paint));
     let _ = writeln!(
         text,
-        "<g {}><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{round}\" {}>\
-         <title>{}</title></rect>{members}</g>",
-        stroke(&EDGE),
-        number(node.rect.left),
-        number(node.rect.top),
-        number(node.rect.width()),
-        number(node.rect.height()),
-        fill(&paint),
+        "<g {stroke}>{rect} rx=\"{round}\" {fill}><title>{}</title></rect>{members}</g>",
         escape(&title)
     );
+}
+
+/// The beginning of a rectangle's element, with its place.
+fn rect(rect: &Rect) -> String {
+    let [x, y] = [rect.left, rect.top].map(number);
+    let [width, height] = [rect.width(), rect.height()].map(number);
+    format!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"")
 }
 
 fn cell(text: &mut String, cell: &Cell) {
@@ -210,13 +193,7 @@ fn cell(text: &mut String, cell: &Cell) {
         Fill::Share(share) => format!("{} fill-opacity=\"{share:.2}\"", fill(&COUNT)),
         Fill::Colour(colour) => format!("fill=\"{colour}\""),
     };
-    let rect = format!(
-        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {fill}",
-        number(cell.rect.left),
-        number(cell.rect.top),
-        number(cell.rect.width()),
-        number(cell.rect.height())
-    );
+    let rect = format!("{} {fill}", rect(&cell.rect));
     let _ = match (&cell.fill, cell.title.is_empty()) {
         (Fill::Node(_), _) => writeln!(text, "<g {}>{rect}/></g>", stroke(&EDGE)),
         (_, true) => writeln!(text, "{rect}/>"),
@@ -245,11 +222,8 @@ fn label(text: &mut String, label: &Label) {
         let (x, y) = (number(label.at.x), number(label.at.y));
         attributes.push_str(&format!(" transform=\"rotate(-90 {x} {y})\""));
     }
-    let _ = writeln!(
-        text,
-        "<text {attributes} {ink}>{}</text>",
-        escape(&label.text)
-    );
+    let words = escape(&label.text);
+    let _ = writeln!(text, "<text {attributes} {ink}>{words}</text>");
 }
 
 fn at(point: Point) -> String {

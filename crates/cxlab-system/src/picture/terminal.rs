@@ -35,13 +35,10 @@ impl Canvas {
     }
 
     fn set(&mut self, column: i64, row: i64, char: char) {
-        let row = usize::try_from(row)
-            .ok()
-            .and_then(|row| self.rows.get_mut(row));
-        let column = usize::try_from(column).ok();
-        if let (Some(row), Some(column)) = (row, column)
-            && let Some(cell) = row.get_mut(column)
-        {
+        let [Ok(column), Ok(row)] = [column, row].map(usize::try_from) else {
+            return;
+        };
+        if let Some(cell) = self.rows.get_mut(row).and_then(|row| row.get_mut(column)) {
             *cell = char;
         }
     }
@@ -100,20 +97,18 @@ impl Canvas {
         let used = lines.iter().filter(|line| !line.is_empty());
         let indent = used.map(|line| line.chars().take_while(|char| *char == ' ').count());
         let indent = indent.min().unwrap_or(0);
-        let text: Vec<String> = lines
-            .iter()
-            .map(|line| line.chars().skip(indent).collect())
-            .map(|line: String| format!("  {line}").trim_end().to_owned())
-            .collect();
+        let shown = lines.iter().map(|line| {
+            let line: String = line.chars().skip(indent).collect();
+            format!("  {line}").trim_end().to_owned()
+        });
+        let text: Vec<String> = shown.collect();
         format!("{}\n", text.join("\n").trim_matches('\n'))
     }
 }
 
 fn cell(point: Point) -> (i64, i64) {
-    (
-        (point.x / CELL.0).round() as i64,
-        (point.y / CELL.1).floor() as i64,
-    )
+    let (column, row) = (point.x / CELL.0, point.y / CELL.1);
+    (column.round() as i64, row.floor() as i64)
 }
 
 pub(super) fn write(picture: &Picture) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::scene::{Node, Scene};
+use super::scene::{Load, Node, Scene};
 
 /// Number of busiest links that are named.
 const NAMED: usize = 10;
@@ -45,10 +45,9 @@ impl Traffic {
                 _ => group_of(node),
             };
             let (from, to) = (place(*a), place(*b));
-            let [there, back] = scene
-                .loads
-                .as_ref()
-                .map_or([0.0; 2], |loads| loads[number].map(|load| load.utilization));
+            let loads = scene.loads.as_ref();
+            let [there, back] =
+                loads.map_or([0.0; 2], |loads| loads[number].map(|load| load.utilization));
             let directions: &[((usize, usize), f64)] = match from == to {
                 // A link counts once within its group.
                 true => &[((from, to), there.max(back))],
@@ -87,20 +86,17 @@ fn busiest(scene: &Scene<'_>) -> Vec<(String, f64)> {
     let Some(loads) = &scene.loads else {
         return Vec::new();
     };
-    let mut all: Vec<(f64, usize, bool)> = loads
-        .iter()
-        .enumerate()
-        .flat_map(|(number, [there, back])| {
-            [
-                (there.utilization, number, false),
-                (back.utilization, number, true),
-            ]
-        })
-        .filter(|(utilization, ..)| *utilization > 0.0)
-        .collect();
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    all.into_iter()
-        .take(NAMED)
-        .map(|(utilization, number, back)| (scene.direction(number, back), utilization))
-        .collect()
+    let both = |(number, [there, back]): (usize, &[Load; 2])| {
+        [
+            (there.utilization, number, false),
+            (back.utilization, number, true),
+        ]
+    };
+    let all = loads.iter().enumerate().flat_map(both);
+    let busy = all.filter(|(utilization, ..)| *utilization > 0.0);
+    let mut busy: Vec<(f64, usize, bool)> = busy.collect();
+    busy.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let first = busy.into_iter().take(NAMED);
+    let named = first.map(|(load, number, back)| (scene.direction(number, back), load));
+    named.collect()
 }

@@ -180,8 +180,8 @@ impl UnservedLatency {
             ("cut off", &self.cut_off),
             ("poisoned", &self.poisoned),
         ];
-        all.into_iter()
-            .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
+        let ended = all.into_iter();
+        ended.filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
     }
 }
 

@@ -22,15 +22,25 @@ pub enum RunError {
     Fault(Box<Report>, String),
 }
 
+impl RunError {
+    /// The user's mistake at a path.
+    pub(crate) fn of(path: impl Into<String>, message: impl Into<String>) -> RunError {
+        RunError::Problems(vec![Problem::new(path, message)])
+    }
+}
+
+impl From<Vec<Problem>> for RunError {
+    fn from(problems: Vec<Problem>) -> RunError {
+        RunError::Problems(problems)
+    }
+}
+
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RunError::Problems(problems) => {
-                let messages: Vec<String> = problems
-                    .iter()
-                    .map(|problem| format!("{}: {}", problem.path, problem.message))
-                    .collect();
-                f.write_str(&messages.join("\n"))
+                let line = |Problem { path, message }: &Problem| format!("{path}: {message}");
+                f.write_str(&problems.iter().map(line).collect::<Vec<_>>().join("\n"))
             }
             RunError::Checkpoint(error) => error.fmt(f),
             RunError::Ranks(why) | RunError::Fault(_, why) => f.write_str(why),

@@ -15,8 +15,8 @@ mod windows;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Monitor, Outcome, Stop, Threads, processors};
 use cxlab_host::RequestRow;
+use cxlab_plan::Plan;
 use cxlab_plan::windows::{WindowEnd, is_steady, windows};
-use cxlab_plan::{Plan, Problem};
 use cxlab_scenario::{EventParams, Note, ThreadLimit};
 use web_time::Instant;
 
@@ -101,11 +101,13 @@ pub fn run_with<'p>(
     options: RunOptions<'_>,
     checkpoints: Checkpoints<'p>,
 ) -> Result<Report, RunError> {
-    let parts = Parties {
-        ranked: None,
-        tracer: None,
-    };
-    match run_parts(plan, options, checkpoints, parts).and_then(|report| unchanged(plan, report))? {
+    let parts = Parties::default();
+    whole(plan, run_parts(plan, options, checkpoints, parts))
+}
+
+/// The report of a run in one process.
+fn whole(plan: &Plan, report: Result<Option<Report>, RunError>) -> Result<Report, RunError> {
+    match report.and_then(|report| unchanged(plan, report))? {
         Some(report) => Ok(report),
         None => unreachable!("only ranks above 0 have no report"),
     }
@@ -121,17 +123,15 @@ pub fn run_traced<'a>(
     tracer: &'a mut Tracer,
 ) -> Result<Report, RunError> {
     let parts = Parties {
-        ranked: None,
         tracer: Some(tracer),
+        ..Parties::default()
     };
     let report = run_parts(plan, options, Checkpoints::default(), parts);
-    match report.and_then(|report| unchanged(plan, report))? {
-        Some(report) => Ok(report),
-        None => unreachable!("only ranks above 0 have no report"),
-    }
+    whole(plan, report)
 }
 
 /// Who takes part in a run or watches it.
+#[derive(Default)]
 struct Parties<'a> {
     ranked: Option<Ranked<'a>>,
     tracer: Option<&'a mut Tracer>,
@@ -142,13 +142,13 @@ fn unchanged(plan: &Plan, report: Option<Report>) -> Result<Option<Report>, RunE
     let Some(path) = plan.inputs.changed() else {
         return Ok(report);
     };
-    Err(RunError::Problems(vec![Problem {
-        path: String::new(),
-        message: format!(
+    Err(RunError::of(
+        "",
+        format!(
             "found {} changed since the run was planned; allowed: traces that stay as they are until it has ended",
             path.display()
         ),
-    }]))
+    ))
 }
 
 /// Runs a plan in this process, as one rank of several where there are such. Only rank 0 has a report.
@@ -158,7 +158,7 @@ fn run_parts<'p, 'a>(
     checkpoints: Checkpoints<'p>,
     Parties { ranked, tracer }: Parties<'a>,
 ) -> Result<Option<Report>, RunError> {
-    plan.refuse_external().map_err(RunError::Problems)?;
+    plan.refuse_external()?;
     let began = Instant::now();
     let (warmup, window) = windows(plan);
     let notes = Notes {
@@ -167,16 +167,13 @@ fn run_parts<'p, 'a>(
         states: checkpoints.write.is_some() || checkpoints.restore.is_some() || ranked.is_some(),
         arrivals: tracer.is_some(),
     };
+    let trace = "with a trace, which would lack most requests";
     let lacking = [
         ("on ranks", "in one process", ranked.is_some()),
-        (
-            "with a trace, which would lack most requests",
-            "without it",
-            tracer.is_some(),
-        ),
+        (trace, "without it", tracer.is_some()),
     ];
     let sampling = sampling::settings(plan, &options, &checkpoints, lacking)?;
-    let system = System::build(plan, options.seed, notes).map_err(RunError::Problems)?;
+    let system = System::build(plan, options.seed, notes)?;
     let mut runner = Runner::new(plan, system, options, ranked, warmup);
     runner.tracer = tracer;
     if let Some(sampling) = sampling {
@@ -254,13 +251,13 @@ impl<'p, 'a> Runner<'p, 'a> {
         if let Err(error) = self.gather().and_then(|_| self.check_drained()) {
             return error;
         }
-        RunError::Problems(vec![Problem {
-            path: "measure".to_owned(),
-            message: format!(
-                "the workloads ended during the warm-up, at {} ns: nothing is left to measure",
-                self.now.0 as f64 / 1e3
+        let at_ns = self.now.0 as f64 / 1e3;
+        RunError::of(
+            "measure",
+            format!(
+                "the workloads ended during the warm-up, at {at_ns} ns: nothing is left to measure"
             ),
-        }])
+        )
     }
 
     /// Reads the system at the end of the run. `start` is when measurement began.
@@ -272,11 +269,7 @@ impl<'p, 'a> Runner<'p, 'a> {
     ) -> Result<Report, RunError> {
         let start = start.unwrap_or(SimTime::ZERO);
         let end = self.now;
-        self.system.simulation.for_each_mut(|node| {
-            if let Some(host) = node.host_mut() {
-                host.end_measurement(end);
-            }
-        });
+        self.system.each_issuer(|host| host.end_measurement(end));
         let Some(outcome) = self.outcome else {
             return Err(RunError::Law("nothing was run".to_owned()));
         };
@@ -285,13 +278,11 @@ impl<'p, 'a> Runner<'p, 'a> {
                 .and_then(|()| laws::check_kernels(&self.system))
                 .map_err(RunError::Law)?;
         }
-        let batches = self
-            .all_batches()
-            .filter(|_| stop != Stop::Exhausted)
-            .cloned();
+        let batches = self.all_batches().filter(|_| stop != Stop::Exhausted);
+        let batches = batches.cloned();
         let links = LinkReadings::all(&mut self.system, end);
-        let readings =
-            Readings::of(&self.system, links, end - start, end).map_err(RunError::Law)?;
+        let readings = Readings::of(&self.system, links, end - start, end);
+        let readings = readings.map_err(RunError::Law)?;
         let context = Context {
             plan: self.plan,
             seed: self.options.seed,
@@ -337,11 +328,7 @@ impl<'p, 'a> Runner<'p, 'a> {
         self.now = outcome.end;
         self.begun = outcome.end;
         let begun = self.begun;
-        self.system.simulation.for_each_mut(|node| {
-            if let Some(host) = node.host_mut() {
-                host.begin_series(begun);
-            }
-        });
+        self.system.each_issuer(|host| host.begin_series(begun));
         self.outcome = Some(outcome);
         Ok(match outcome.stop {
             Stop::Interrupted => Stop::Interrupted,
@@ -444,7 +431,6 @@ impl<'p, 'a> Runner<'p, 'a> {
         }
     }
 
-    /// A batch ends now.
     fn take_batch(&mut self) {
         let Some(batches) = &mut self.batches else {
             return;
@@ -474,11 +460,7 @@ impl<'p, 'a> Runner<'p, 'a> {
 
     fn take_rows(&mut self) -> Vec<RequestRow> {
         let mut rows = Vec::new();
-        self.system.simulation.for_each_mut(|node| {
-            if let Some(host) = node.host_mut() {
-                rows.append(&mut host.take_rows());
-            }
-        });
+        (self.system).each_issuer(|host| rows.append(&mut host.take_rows()));
         rows
     }
 
@@ -509,12 +491,9 @@ fn late_events(plan: &Plan, lasted: Picos) -> Vec<Note> {
     let late = events.filter(|(number, event)| event.at() > lasted && !said(*number));
     let note = |(number, event): (usize, &EventParams)| {
         let (at, what) = (event.at(), event.describe());
-        Note::new(
-            format!("events[{number}]"),
-            format!(
-                "did not happen ({what}, at {at}): the run ended {lasted} after the workloads began"
-            ),
-        )
+        let late = format!("the run ended {lasted} after the workloads began");
+        let message = format!("did not happen ({what}, at {at}): {late}");
+        Note::new(format!("events[{number}]"), message)
     };
     late.map(note).collect()
 }

@@ -1,7 +1,8 @@
 //! What ends a run early: mistakes of the user that only the run shows.
 
+use cxlab_device::Accelerator;
 use cxlab_host::Processor;
-use cxlab_plan::{PlannedHost, Problem};
+use cxlab_plan::PlannedHost;
 
 use super::{RunError, Runner};
 
@@ -17,7 +18,7 @@ impl Runner<'_, '_> {
     fn check_stages(&self) -> Result<(), RunError> {
         let mut issuers = self.system.issuers();
         match issuers.position(|issuer| issuer.stats().too_long) {
-            Some(number) => Err(RunError::Problems(vec![self.plan.too_long(number)])),
+            Some(number) => Err(vec![self.plan.too_long(number)].into()),
             None => Ok(()),
         }
     }
@@ -26,13 +27,10 @@ impl Runner<'_, '_> {
     fn check_access(&self) -> Result<(), RunError> {
         let nodes = self.system.simulation.components();
         let accelerators = nodes.filter_map(|node| node.host()?.accelerator());
-        let wrong = accelerators
-            .enumerate()
-            .find_map(|(number, accelerator)| accelerator.refused().map(|access| (number, access)));
-        match wrong {
-            Some((number, access)) => Err(RunError::Problems(vec![
-                self.plan.refused_access(number, &access),
-            ])),
+        let refused =
+            |(number, accelerator): (usize, &Accelerator)| Some((number, accelerator.refused()?));
+        match accelerators.enumerate().find_map(refused) {
+            Some((number, access)) => Err(vec![self.plan.refused_access(number, &access)].into()),
             None => Ok(()),
         }
     }
@@ -40,10 +38,10 @@ impl Runner<'_, '_> {
     /// A process that did what no process may is the workload's mistake.
     fn check_processes(&self) -> Result<(), RunError> {
         let wrong = |host: &PlannedHost, why: &str| {
-            Err(RunError::Problems(vec![Problem {
-                path: format!("hosts[{}].workload", host.group),
-                message: format!("found a process that cannot go on: {why}"),
-            }]))
+            Err(RunError::of(
+                format!("hosts[{}].workload", host.group),
+                format!("found a process that cannot go on: {why}"),
+            ))
         };
         for (host, node) in self.plan.hosts.iter().zip(self.system.issuers()) {
             if let Some(error) = node.processor().and_then(Processor::error) {

@@ -38,7 +38,7 @@ const TRIAL: u64 = 30_000;
 /// # Errors
 /// Its components cannot be divided among as many.
 pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunError> {
-    let mut system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
+    let mut system = System::build(plan, seed, Notes::default())?;
     let monitor = Monitor::default();
     let enumerated = system.enumerate(plan, Threads::Exactly(1), &monitor);
     enumerated.map_err(RunError::Law)?;
@@ -70,10 +70,11 @@ pub fn describe_division(division: &Partition) -> String {
     let Some(lookahead) = division.lookahead else {
         return format!("{} rank, nothing is cut", division.parts);
     };
-    let warning = if lookahead < SHORT_LOOKAHEAD {
-        "; warning: ranks speak to each other that often, and under 1 ns a run on one is faster"
-    } else {
-        ""
+    let warning = match lookahead < SHORT_LOOKAHEAD {
+        true => {
+            "; warning: ranks speak to each other that often, and under 1 ns a run on one is faster"
+        }
+        false => "",
     };
     format!(
         "{} ranks, lookahead {:.3} ns{warning}",
@@ -97,14 +98,13 @@ pub fn run_ranked<'p>(
 ) -> Result<Option<Report>, RunError> {
     let parts = Parties {
         ranked: Some(Ranked { ranks, division }),
-        tracer: None,
+        ..Parties::default()
     };
     let report = run_parts(plan, options, checkpoints, parts)?;
     unchanged(plan, report)
 }
 
 impl Runner<'_, '_> {
-    /// The hosts and accelerators of this rank.
     pub(super) fn own_hosts(&self) -> impl Iterator<Item = &Host> {
         let ranked = self.ranked.as_ref();
         let nodes = self.system.simulation.components().enumerate();
@@ -160,7 +160,6 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// The batches of all ranks.
     pub(super) fn all_batches(&self) -> Option<&Batches> {
         match self.ranked {
             Some(_) => self.gathered.as_ref(),

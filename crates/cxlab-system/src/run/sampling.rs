@@ -17,8 +17,8 @@ use cxlab_engine::Stop;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{RequestAgent, Requester, WarmBuffer};
+use cxlab_plan::Plan;
 use cxlab_plan::windows::WindowEnd;
-use cxlab_plan::{Plan, Problem};
 use cxlab_protocol::PortId;
 use cxlab_scenario::{Note, Sampling};
 
@@ -59,26 +59,20 @@ pub(super) fn settings(
 ) -> Result<Option<Sampling>, RunError> {
     let sampling = plan.scenario.measure.sampling;
     let checkpointed = checkpoints.write.is_some() || checkpoints.restore.is_some();
+    let log = "with a request log, which would lack most requests";
     let others = [
         ("with checkpoints", "without them", checkpointed),
-        (
-            "with a request log, which would lack most requests",
-            "without it",
-            options.rows.is_some(),
-        ),
+        (log, "without it", options.rows.is_some()),
     ];
     match lacking.into_iter().chain(others).find(|(.., found)| *found) {
-        Some((found, allowed, _)) if sampling.is_some() => {
-            Err(RunError::Problems(vec![Problem::new(
-                "measure.sampling",
-                format!("found in a run {found}; allowed: {allowed}"),
-            )]))
-        }
+        Some((found, allowed, _)) if sampling.is_some() => Err(RunError::of(
+            "measure.sampling",
+            format!("found in a run {found}; allowed: {allowed}"),
+        )),
         _ => Ok(sampling),
     }
 }
 
-/// Executes a sampled run.
 pub(super) fn run(
     mut runner: Runner<'_, '_>,
     sampling: Sampling,
@@ -122,25 +116,21 @@ pub(super) fn run(
 
 /// Time after which the slowest operations of media are outstanding in their average number.
 fn fill_time(plan: &Plan) -> Picos {
-    let slowest = plan
-        .media
-        .devices
-        .iter()
-        .map(|medium| medium.slowest())
-        .max();
+    let media = plan.media.devices.iter();
+    let slowest = media.map(|medium| medium.slowest()).max();
     Picos(slowest.unwrap_or_default().0.saturating_mul(SLOWEST))
 }
 
 fn too_short(sampler: &Sampler) -> RunError {
     let Sampling { every, .. } = sampler.sampling;
-    RunError::Problems(vec![Problem::new(
+    RunError::of(
         "measure.sampling.every",
         format!(
             "found {every}, and the run ended after {} requests, in which no unit was measured; allowed: a small \
              part of that",
             sampler.warmed + sampler.detailed
         ),
-    )])
+    )
 }
 
 struct Sampler {
@@ -289,8 +279,8 @@ impl Sampler {
         let Some(wanted) = plan.scenario.measure.precision else {
             return false;
         };
-        self.samples.count() >= FEWEST_UNITS
-            && intervals::is_precise(Parts::Samples(&self.samples), wanted)
+        let enough = self.samples.count() >= FEWEST_UNITS;
+        enough && intervals::is_precise(Parts::Samples(&self.samples), wanted)
     }
 
     /// Applies `requests` requests of all hosts without time, in turn, each host in proportion to its
@@ -333,11 +323,8 @@ impl Sampler {
         };
         // Edge ports are numbered as components are: hosts, then devices.
         let source = PortId(host as u16);
-        let runs = self
-            .buffer
-            .accesses
-            .chunk_by(|one, next| one.device == next.device);
-        for run in runs {
+        let accesses = &self.buffer.accesses;
+        for run in accesses.chunk_by(|one, next| one.device == next.device) {
             let device = usize::from(run[0].device.0);
             if let Node::Device(device) = system.simulation.component_mut(device) {
                 for access in run {

@@ -20,10 +20,9 @@ impl Checkpoint {
             states: true,
             ..Notes::default()
         };
-        let mut system = System::build(plan, seed, notes).map_err(RunError::Problems)?;
-        self.restore(plan, seed, &mut system.simulation)
-            .map(|_| ())
-            .map_err(RunError::Checkpoint)
+        let mut system = System::build(plan, seed, notes)?;
+        let restored = self.restore(plan, seed, &mut system.simulation);
+        restored.map(drop).map_err(RunError::Checkpoint)
     }
 }
 
@@ -67,10 +66,9 @@ impl<'p> Runner<'p, '_> {
             return SimTime::NEVER;
         }
         let completed = self.completed();
-        let slice = match &mut self.writer {
-            Some(writer) => writer.slice(self.now, completed),
-            None => SimTime::NEVER,
-        };
+        let now = self.now;
+        let slice =
+            (self.writer.as_mut()).map_or(SimTime::NEVER, |writer| writer.slice(now, completed));
         self.agreed(slice)
     }
 
@@ -79,10 +77,8 @@ impl<'p> Runner<'p, '_> {
             return Ok(());
         }
         let completed = self.completed();
-        let due = match &mut self.writer {
-            Some(writer) => writer.is_due(self.now, completed),
-            None => false,
-        };
+        let now = self.now;
+        let due = (self.writer.as_mut()).is_some_and(|writer| writer.is_due(now, completed));
         match self.agreed(due) {
             true => self.write_checkpoint(),
             false => Ok(()),

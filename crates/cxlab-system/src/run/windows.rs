@@ -1,7 +1,6 @@
 //! The windows of warm-up and measurement, and the sampling points at which they end.
 
 use cxlab_engine::units::SimTime;
-use cxlab_plan::Problem;
 use cxlab_plan::windows::WindowEnd;
 
 use super::{RunError, Runner};
@@ -16,7 +15,6 @@ const FIRST_STEP: u64 = 1_000_000;
 const FEWEST_BATCHES: usize = 32;
 
 impl Runner<'_, '_> {
-    /// A window begins now.
     pub(super) fn enter_window(&mut self) {
         let completed = self.completed();
         self.position = RunPosition {
@@ -38,10 +36,8 @@ impl Runner<'_, '_> {
         let position = self.position;
         let warm = position.measured_since.is_some() || position.over;
         let wrong = |message: &str| {
-            Err(RunError::Problems(vec![Problem::new(
-                "measure",
-                format!("found in a run that goes on from a checkpoint: {message}"),
-            )]))
+            let message = format!("found in a run that goes on from a checkpoint: {message}");
+            Err(RunError::of("measure", message))
         };
         if warm && position.warmup != warmup {
             return wrong(
@@ -73,7 +69,6 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// The sampling point after the last one.
     pub(super) fn next_sampling_point(&self, window: WindowEnd) -> SimTime {
         let last = self.position.look;
         let step = FIRST_STEP.max((last.0 - self.begun.0) / 16);

@@ -63,12 +63,10 @@ pub enum SessionError {
 impl std::fmt::Display for SessionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            SessionError::Port { found, known: 0 } => {
-                write!(
-                    f,
-                    "port: found {found}; the scenario has no host of kind \"external\""
-                )
-            }
+            SessionError::Port { found, known: 0 } => write!(
+                f,
+                "port: found {found}; the scenario has no host of kind \"external\""
+            ),
             SessionError::Port { found, known } => {
                 write!(f, "port: found {found}; allowed: 0 to {}", known - 1)
             }

@@ -81,7 +81,6 @@ pub struct Snoop {
     pub time: SimTime,
 }
 
-/// A request that has not completed.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct PendingRequest {
     id: u64,
@@ -92,13 +91,11 @@ struct PendingRequest {
     outcome: Outcome,
 }
 
-/// An external port.
 pub(super) struct Port {
     /// Number of the host.
     pub(super) host: usize,
     /// When the host begins to issue.
     pub(super) begins: SimTime,
-    /// Time of the last submission.
     pub(super) last: SimTime,
     /// Requests that have not completed, by slot; and the free slots.
     requests: Vec<PendingRequest>,
@@ -117,7 +114,6 @@ pub(super) struct Port {
 /// Stands for the slot of a line that has completed.
 const DONE: u32 = u32::MAX;
 
-/// The state of a port.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SavedPort<'a> {
     last: SimTime,

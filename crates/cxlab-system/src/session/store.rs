@@ -30,11 +30,10 @@ impl Store {
     ) -> Result<(), SessionError> {
         check(map, address, bytes.len())?;
         for (key, first, part) in parts(map, address, bytes.len()) {
-            let line = self.lines.get(&key);
             let into = &mut bytes[part.clone()];
-            match line {
+            match self.lines.get(&key) {
                 Some(line) => {
-                    into.copy_from_slice(&line.0.as_flattened()[first..first + part.len()]);
+                    into.copy_from_slice(&line.0.as_flattened()[first..first + part.len()])
                 }
                 None => into.fill(0),
             }
@@ -58,7 +57,6 @@ impl Store {
     }
 }
 
-/// Checks that bytes are in the memory of a map.
 fn check(map: &AddressMap, address: u64, size: usize) -> Result<(), SessionError> {
     let end = address.checked_add(size as u64);
     match end.is_some_and(|end| end <= map.span().0) {

@@ -9,9 +9,8 @@ fn normal(rng: &mut StreamRng) -> f64 {
 fn batched(values: &[f64], count: usize) -> Vec<f64> {
     let length = values.len() / count;
     let batches = values.chunks_exact(length).take(count);
-    batches
-        .map(|batch| batch.iter().sum::<f64>() / length as f64)
-        .collect()
+    let means = batches.map(|batch| batch.iter().sum::<f64>() / length as f64);
+    means.collect()
 }
 
 /// How many of so many runs hold the true value in their interval, in percent.
@@ -24,12 +23,11 @@ fn coverage(runs: u64, inside: impl Fn(u64) -> bool) -> f64 {
 fn autoregressive(seed: u64, phi: f64, count: usize) -> Vec<f64> {
     let mut rng = StreamRng::new(seed, "ar1");
     let mut value = normal(&mut rng) / (1.0 - phi * phi).sqrt();
-    (0..count)
-        .map(|_| {
-            value = phi * value + normal(&mut rng);
-            value
-        })
-        .collect()
+    let next = |_| {
+        value = phi * value + normal(&mut rng);
+        value
+    };
+    (0..count).map(next).collect()
 }
 
 #[test]
@@ -146,9 +144,8 @@ fn a_ramp_says_nothing_of_its_own_variance() {
 fn mser_cuts_where_a_transient_ends() {
     let mut rng = StreamRng::new(1, "mser");
     let transient = |at: usize| 10.0 * libm::exp(-(at as f64) / 10.0);
-    let values: Vec<f64> = (0..200)
-        .map(|at| 50.0 + transient(at) + normal(&mut rng))
-        .collect();
+    let values = (0..200).map(|at| 50.0 + transient(at) + normal(&mut rng));
+    let values: Vec<f64> = values.collect();
     let cut = truncation(&values).expect("the transient ends in the first half");
     assert!((10..60).contains(&cut), "{cut}");
     assert_eq!(truncation(&[1.0; 100]), Some(0));
@@ -158,9 +155,8 @@ fn mser_cuts_where_a_transient_ends() {
 fn mser_refuses_what_has_not_settled() {
     let ramp: Vec<f64> = (0..200).map(f64::from).collect();
     assert_eq!(truncation(&ramp), None);
-    let late: Vec<f64> = (0..200)
-        .map(|at| if at < 120 { 1.0 } else { 2.0 })
-        .collect();
+    let late = (0..200).map(|at| if at < 120 { 1.0 } else { 2.0 });
+    let late: Vec<f64> = late.collect();
     assert_eq!(truncation(&late), None);
     assert_eq!(truncation(&[1.0; 10]), None);
 }

@@ -66,11 +66,7 @@ impl Builder<'_> {
             memory: self.own_memory(number, group),
             translates: self.plan.has_os(host),
             rng: StreamRng::new(self.seed, &self.plan.devices[number].name),
-            prefetch: params
-                .cache
-                .prefetch
-                .as_ref()
-                .and_then(|choice| choice.build().ok()),
+            prefetch: (params.cache.prefetch.as_ref()).and_then(|choice| choice.build().ok()),
             reach: self.reach_of(host),
             phases: domain.kernel.phases().to_vec(),
             image: domain.image.clone(),
@@ -105,11 +101,7 @@ impl Builder<'_> {
         });
         Some(OwnMemoryConfig {
             backend,
-            decoder: device
-                .decoders
-                .decoders()
-                .first()
-                .map(|one| (one.set, one.target))?,
+            decoder: (device.decoders.decoders().first()).map(|one| (one.set, one.target))?,
             lines: params.capacity.0 / 64,
             bias_page: self.plan.scenario.accelerators[group].device.bias_page,
             class: params.class,
@@ -141,6 +133,8 @@ impl Builder<'_> {
                 true => Box::new(DeferredMedium::new(backend)),
                 false => backend,
             };
+            let media_errors = group.media_errors.clone();
+            let media_errors = media_errors.map(|params| (params, self.seed, device.name.clone()));
             return Node::Device(MemoryDevice::new(DeviceConfig {
                 params,
                 ports,
@@ -148,10 +142,7 @@ impl Builder<'_> {
                 changes: device.changes.clone(),
                 persistent,
                 qos,
-                media_errors: group
-                    .media_errors
-                    .clone()
-                    .map(|params| (params, self.seed, device.name.clone())),
+                media_errors,
                 values: self.notes.values && changes,
                 shared,
                 decoders: device.decoders.clone(),
@@ -183,8 +174,7 @@ impl Builder<'_> {
 
     /// Telemetry of a device, if it tells its load.
     fn telemetry(&self, number: usize) -> Option<QosConfig> {
-        let qos = self.plan.qos.devices[number].as_ref()?;
-        Some(qos.config.clone())
+        Some(self.plan.qos.devices[number].as_ref()?.config.clone())
     }
 
     pub(super) fn switch(&self, number: usize, ports: Vec<LinkPort>) -> Node {

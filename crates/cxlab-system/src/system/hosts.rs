@@ -149,11 +149,12 @@ impl Builder<'_> {
         let programs = self.thread_programs(number, &params, programs, first_phase);
         let nodes = self.memory_nodes(number, &params);
         let accelerators = self.plan.accelerators_of(number);
-        let accelerators = accelerators.map(|(device, group)| {
-            let port = (self.plan.hosts.len() + device) as u16;
-            (PortId(port), group.is_hdm_db())
-        });
-        let accelerators: Vec<(PortId, bool)> = accelerators.collect();
+        let edge = |device: usize| PortId((self.plan.hosts.len() + device) as u16);
+        let accelerators: Vec<(PortId, bool)> = accelerators
+            .map(|(device, group)| (edge(device), group.is_hdm_db()))
+            .collect();
+        let coherent = accelerators.iter().filter(|(_, coherent)| *coherent);
+        let coherent = coherent.map(|(device, _)| *device);
         let made = Processor::new(ProcessorConfig {
             number: number as u16,
             port_id: PortId(number as u16),
@@ -163,10 +164,7 @@ impl Builder<'_> {
             map: Arc::clone(&host.map),
             nodes,
             devices: accelerators.iter().map(|(device, _)| *device).collect(),
-            device_coherent: accelerators
-                .iter()
-                .filter_map(|(device, coherent)| coherent.then_some(*device))
-                .collect(),
+            device_coherent: coherent.collect(),
             os,
             threads,
             programs,
@@ -189,10 +187,10 @@ impl Builder<'_> {
         });
         match made {
             Ok(processor) => Ok(Node::Host(Host::new(Agent::Processor(Box::new(processor))))),
-            Err(ProcessorError::Os(error)) => Err(Problem::of_param(
-                &format!("hosts[{}].os", host.group),
-                error,
-            )),
+            Err(ProcessorError::Os(error)) => {
+                let path = format!("hosts[{}].os", host.group);
+                Err(Problem::of_param(&path, error))
+            }
             Err(ProcessorError::Cache(error)) => {
                 unreachable!("the plan checked the caches: {error}")
             }

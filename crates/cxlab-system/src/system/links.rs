@@ -23,84 +23,61 @@ impl Builder<'_> {
     /// Adds both ends of one wire.
     fn join(
         &mut self,
-        (from, from_port): (usize, u16),
-        (to, to_port): (usize, u16),
-        there: (&LinkParams, Picos, Picos),
-        back: (&LinkParams, Picos, Picos),
+        ends: [(usize, u16); 2],
+        ways: [(&LinkParams, Picos, Picos); 2],
         windows: &CreditWindows,
-        names: (&str, &str),
+        names: [&str; 2],
     ) {
         let (seed, vcs) = (self.seed, self.vcs);
         let hosts = self.plan.hosts.len();
-        let ends = hosts + self.plan.devices.len();
+        let endpoints = hosts + self.plan.devices.len();
         let stage = |component: usize| match component {
             host if host < hosts => LongStage::HostQueue,
-            device if device < ends => LongStage::DeviceQueue,
+            device if device < endpoints => LongStage::DeviceQueue,
             _ => LongStage::SwitchQueue,
         };
-        let mut add =
-            |at: (usize, u16), peer: (usize, u16), way: (&LinkParams, Picos, Picos), name| {
-                let (params, egress, ingress) = way;
-                let config = PortConfig {
-                    port: at.1,
-                    egress,
-                    ingress,
-                    vcs,
-                    windows: *windows,
-                    seed,
-                    name,
-                };
-                let wire = Wire {
-                    peer: ComponentId::from(peer.0),
-                    peer_port: peer.1,
-                    min_latency: LinkPort::min_latency(params, egress, ingress),
-                };
-                let slots = &mut self.ports[at.0];
-                if slots.len() <= at.1 as usize {
-                    slots.resize_with(at.1 as usize + 1, || None);
-                }
-                let port = LinkPort::new(params, &config).waiting_in(stage(at.0));
-                slots[at.1 as usize] = Some((port, wire));
+        for (from, to) in [(0, 1), (1, 0)] {
+            let (at, peer, (params, egress, ingress)) = (ends[from], ends[to], ways[from]);
+            let config = PortConfig {
+                port: at.1,
+                egress,
+                ingress,
+                vcs,
+                windows: *windows,
+                seed,
+                name: names[from],
             };
-        add((from, from_port), (to, to_port), there, names.0);
-        add((to, to_port), (from, from_port), back, names.1);
+            let wire = Wire {
+                peer: ComponentId::from(peer.0),
+                peer_port: peer.1,
+                min_latency: LinkPort::min_latency(params, egress, ingress),
+            };
+            let slots = &mut self.ports[at.0];
+            if slots.len() <= at.1 as usize {
+                slots.resize_with(at.1 as usize + 1, || None);
+            }
+            let port = LinkPort::new(params, &config).waiting_in(stage(at.0));
+            slots[at.1 as usize] = Some((port, wire));
+        }
     }
 
     /// Lays a planned link, with a bus in between when it is half duplex.
     pub(super) fn lay(&mut self, link: &PlannedLink, buses: &mut Vec<LinkParams>) -> Directions {
         let (a, b) = (self.component_of(link.a), self.component_of(link.b));
-        let names = (
-            format!(
-                "{}->{}#{}.{}",
-                self.plan.end_name(link.a),
-                self.plan.end_name(link.b),
-                a.1,
-                b.1
-            ),
-            format!(
-                "{}->{}#{}.{}",
-                self.plan.end_name(link.b),
-                self.plan.end_name(link.a),
-                b.1,
-                a.1
-            ),
-        );
-        let names = (names.0.as_str(), names.1.as_str());
-        let (out, back) = (
-            (self.plan.egress(link.a), self.plan.ingress(link.b)),
-            (self.plan.egress(link.b), self.plan.ingress(link.a)),
-        );
-        let windows = &link.params.windows(self.plan.pipelines(link));
+        let plan = self.plan;
+        let name = |from: End, to: End, ports: [u16; 2]| {
+            let (from, to, [out, into]) = (plan.end_name(from), plan.end_name(to), ports);
+            format!("{from}->{to}#{out}.{into}")
+        };
+        let there = name(link.a, link.b, [a.1, b.1]);
+        let again = name(link.b, link.a, [b.1, a.1]);
+        let out = (plan.egress(link.a), plan.ingress(link.b));
+        let back = (plan.egress(link.b), plan.ingress(link.a));
+        let windows = &link.params.windows(plan.pipelines(link));
         if link.params.duplex == Duplex::Full {
             let params = &link.params;
-            self.join(
-                a,
-                b,
-                (params, out.0, out.1),
-                (params, back.0, back.1),
-                windows,
-                names,
-            );
+            let ways = [(params, out.0, out.1), (params, back.0, back.1)];
+            self.join([a, b], ways, windows, [&there, &again]);
             return Directions {
                 forward: a,
                 backward: b,
@@ -129,22 +106,10 @@ impl Builder<'_> {
         self.ports.push(Vec::new());
         buses.push(link.params.clone());
         let zero = Picos::ZERO;
-        self.join(
-            a,
-            (bus, 0),
-            (&attach, out.0, zero),
-            (&wire, zero, back.1),
-            windows,
-            ("attach", names.1),
-        );
-        self.join(
-            b,
-            (bus, 1),
-            (&attach, back.0, zero),
-            (&wire, zero, out.1),
-            windows,
-            ("attach", names.0),
-        );
+        let ways = [(&attach, out.0, zero), (&wire, zero, back.1)];
+        self.join([a, (bus, 0)], ways, windows, ["attach", &again]);
+        let ways = [(&attach, back.0, zero), (&wire, zero, out.1)];
+        self.join([b, (bus, 1)], ways, windows, ["attach", &there]);
         Directions {
             forward: (bus, 1),
             backward: (bus, 0),

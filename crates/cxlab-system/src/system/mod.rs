@@ -145,6 +145,14 @@ impl System {
         self.simulation.components().filter_map(Node::host)
     }
 
+    pub(crate) fn each_issuer(&mut self, mut change: impl FnMut(&mut Host)) {
+        self.simulation.for_each_mut(|node| {
+            if let Some(host) = node.host_mut() {
+                change(host);
+            }
+        });
+    }
+
     /// Builds a plan's system.
     ///
     /// # Errors
@@ -170,11 +178,8 @@ impl System {
                 .collect(),
         };
         let mut buses = Vec::new();
-        let directions = plan
-            .links
-            .iter()
-            .map(|link| builder.lay(link, &mut buses))
-            .collect();
+        let lay = |link| builder.lay(link, &mut buses);
+        let directions = plan.links.iter().map(lay).collect();
 
         let mut wires = Vec::new();
         let mut components = Vec::new();
@@ -232,14 +237,10 @@ impl System {
 /// Wraps all components but buses, which are part of a link.
 fn traced(nodes: Vec<Node>, wires: &[Vec<Wire>], plan: &Plan) -> Vec<Node> {
     let nodes = nodes.into_iter().zip(wires).enumerate();
+    let vcs = plan.virtual_channels();
     let wrapped = nodes.map(|(number, (node, ports))| match node {
         Node::Bus(_) => node,
-        _ => Node::Tracing(Box::new(Tracing::new(
-            node,
-            number,
-            ports.len(),
-            plan.virtual_channels(),
-        ))),
+        _ => Node::Tracing(Box::new(Tracing::new(node, number, ports.len(), vcs))),
     });
     wrapped.collect()
 }

@@ -23,7 +23,7 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, save_state};
 use cxlab_link::{BUFFERS, BufferId, LinkPort, LostMessages, MAX_VCS, Parcel};
-use cxlab_plan::{FailureChange, Failures, Plan, RoutingState};
+use cxlab_plan::{FailureChange, Failures, Plan, PlannedLink, RoutingState};
 use cxlab_protocol::Message;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,6 @@ enum Link {
     Training,
 }
 
-/// A port of a wrapped component.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Port {
     link: Link,
@@ -247,11 +246,9 @@ impl<N: Inner> Failing<N> {
             link: Link::Up,
             times: 0,
         };
-        let ends = |link: &cxlab_plan::PlannedLink| {
-            [link.a, link.b]
-                .iter()
-                .filter(|end| plan.component(**end) == number)
-                .count()
+        let ends = |link: &PlannedLink| {
+            let ends = [link.a, link.b].into_iter();
+            ends.filter(|end| plan.component(*end) == number).count()
         };
         Failing {
             node,
@@ -265,23 +262,19 @@ impl<N: Inner> Failing<N> {
         }
     }
 
-    /// The component inside.
-    pub fn node(&self) -> &N {
+    pub(crate) fn node(&self) -> &N {
         &self.node
     }
 
-    /// The component inside.
-    pub fn node_mut(&mut self) -> &mut N {
+    pub(crate) fn node_mut(&mut self) -> &mut N {
         &mut self.node
     }
 
-    /// What it has lost, ever.
-    pub fn lost(&self) -> LostMessages {
+    pub(crate) fn lost(&self) -> LostMessages {
         self.lost
     }
 
-    /// Messages among those lost whose virtual channel a later routing state took, ever.
-    pub fn discarded(&self) -> u64 {
+    pub(crate) fn discarded(&self) -> u64 {
         self.discarded
     }
 
@@ -290,7 +283,6 @@ impl<N: Inner> Failing<N> {
         self.node.begin_measurement(now);
     }
 
-    /// The port of the component inside.
     pub(crate) fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         self.node.port_mut(port)
     }
@@ -396,13 +388,9 @@ impl<N: Inner> Failing<N> {
 
     /// Makes the changes that are due.
     fn change(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while self
-            .timeline
-            .0
-            .last()
-            .is_some_and(|(at, _)| self.begun + *at <= ctx.now())
-            && let Some((_, change)) = self.timeline.0.pop()
-        {
+        let (begun, now) = (self.begun, ctx.now());
+        let is_due = move |(at, _): &mut (Picos, FailureChange)| begun + *at <= now;
+        while let Some((_, change)) = self.timeline.0.pop_if(is_due) {
             match change {
                 FailureChange::Down(port) => {
                     self.ports[port as usize].link = Link::Down;
@@ -453,7 +441,6 @@ impl<N: Inner> Failing<N> {
         link.restore(ctx, times, |buffer| occupied[usize::from(buffer.0)]);
     }
 
-    /// The component fails.
     fn die(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         for port in 0..self.ports.len() {
             self.node.port_mut(port as u16).fail();

@@ -18,13 +18,11 @@ use crate::host::Host;
 
 /// A component that a wrapper can contain.
 pub trait Inner: Component<Payload = Parcel> {
-    /// The component by its kind.
     fn kind(&mut self) -> Kind<'_>;
 
     /// Resets statistics, as measurement begins.
     fn begin_measurement(&mut self, now: SimTime);
 
-    /// The port with this number.
     fn port_mut(&mut self, port: u16) -> &mut LinkPort;
 
     /// Requests and messages inside the component.
@@ -37,8 +35,6 @@ pub enum Kind<'a> {
     Host(&'a mut Host),
     /// A Type 3 device whose memory the hosts keep coherent.
     Device(&'a mut MemoryDevice),
-    /// A switch of the fabric.
     Switch(&'a mut Switch),
-    /// Any other component.
     Other,
 }

@@ -21,7 +21,6 @@ impl CompletionWake {
     const DEPARTURE: u32 = 1 << 24;
     const PORT: u32 = 1 << 25;
 
-    /// The token of the wake-up.
     pub(super) fn token(self) -> u32 {
         match self {
             CompletionWake::Departure => Self::DEPARTURE,

@@ -23,7 +23,6 @@ pub(crate) const CLASSES: [(Channel, &str); 4] = [
 /// not come back.
 pub(crate) const LEVELS: usize = CLASSES.len() + 1;
 
-/// A message at its arrival at a component.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     /// When the component handles the message: behind its constant time after the link, picoseconds.
@@ -44,7 +43,6 @@ pub(crate) struct LevelChange {
     pub(crate) value: u32,
 }
 
-/// What one component has noted.
 #[derive(Default, Debug)]
 pub(crate) struct Noted {
     pub(crate) arrivals: Vec<Arrival>,
@@ -76,13 +74,11 @@ impl<N: Inner> Tracing<N> {
         }
     }
 
-    /// The component inside.
-    pub fn node(&self) -> &N {
+    pub(crate) fn node(&self) -> &N {
         &self.node
     }
 
-    /// The component inside.
-    pub fn node_mut(&mut self) -> &mut N {
+    pub(crate) fn node_mut(&mut self) -> &mut N {
         &mut self.node
     }
 
@@ -91,7 +87,6 @@ impl<N: Inner> Tracing<N> {
         self.window = (from, to);
     }
 
-    /// Takes what has been noted.
     pub(crate) fn take(&mut self) -> Noted {
         std::mem::take(&mut self.noted)
     }
@@ -167,7 +162,6 @@ impl<N: Inner> Tracing<N> {
     }
 }
 
-/// The levels of a port now.
 fn levels_of(port: &LinkPort, vcs: u8) -> [u32; LEVELS] {
     let mut levels = [port.unreturned(); LEVELS];
     for (level, (channel, _)) in levels.iter_mut().zip(CLASSES) {

@@ -4,6 +4,15 @@ use super::*;
 
 const GOOD: &str = "start_s,lifetime_s,cores,memory_gib\n0,3600,2,8\n7.5,60,1,1.75\n";
 
+fn trace(path: &str) -> Trace {
+    let path = path.to_owned();
+    Trace {
+        params: Csv { path },
+        table: Table::default(),
+        content: Vec::new(),
+    }
+}
+
 fn message(text: &str) -> String {
     let (line, message) = Table::parse(text.as_bytes()).unwrap_err();
     format!("{line}: {message}")
@@ -101,14 +110,8 @@ fn every_mistake_is_located_and_says_what_is_allowed() {
 
 #[test]
 fn vms_take_turns_over_clusters_and_none_is_lost() {
-    let table = Table::parse(GOOD.as_bytes()).unwrap();
-    let trace = Trace {
-        params: Csv {
-            path: "x".to_owned(),
-        },
-        table,
-        content: Vec::new(),
-    };
+    let mut trace = trace("x");
+    trace.table = Table::parse(GOOD.as_bytes()).unwrap();
     let cluster = |index| ClusterDemand {
         index,
         of: 2,
@@ -173,14 +176,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
 #[test]
 fn a_device_and_a_folder_are_no_tables() {
     for path in ["/dev/zero", "/tmp"] {
-        let params = Csv {
-            path: path.to_owned(),
-        };
-        let mut trace = Trace {
-            params,
-            table: Table::default(),
-            content: Vec::new(),
-        };
+        let mut trace = trace(path);
         let error = trace.open(Path::new(".")).unwrap_err();
         assert!(
             error.to_string().contains("allowed: a regular file"),

@@ -118,10 +118,8 @@ fn memory_and_cores_have_the_buckets_of_azure_2019() {
     ];
     for (low, high, percent) in published {
         let found = memory(low, high);
-        assert!(
-            (found - percent).abs() < 4.0,
-            "{low}..{high}: {found}, published {percent}"
-        );
+        let error = (found - percent).abs();
+        assert!(error < 4.0, "{low}..{high}: {found}, published {percent}");
     }
     for (low, high, percent) in [
         (0, 2, 58.0),
@@ -228,13 +226,9 @@ fn vms_start_in_order_within_the_span_and_fit_a_host() {
         ..CLUSTER
     };
     let asks = ready(params).asks(&cluster, &mut StreamRng::new(5, "order"));
-    assert!(
-        asks.windows(2)
-            .all(|pair| pair[0].start_s <= pair[1].start_s)
-    );
-    assert!(
-        asks.iter()
-            .all(|ask| ask.start_s < ask.end_s && ask.start_s < cluster.span_s)
-    );
+    let in_order = |pair: &[Ask]| pair[0].start_s <= pair[1].start_s;
+    assert!(asks.windows(2).all(in_order));
+    let in_span = |ask: &Ask| ask.start_s < ask.end_s && ask.start_s < cluster.span_s;
+    assert!(asks.iter().all(in_span));
     assert!(asks.iter().all(|ask| ask.cores <= 8 && ask.memory_mib > 0));
 }

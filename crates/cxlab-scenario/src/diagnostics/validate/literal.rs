@@ -9,48 +9,42 @@ use super::{schema, words};
 
 /// The mistake of a value that is not in the first list of constants that excludes it.
 pub(super) fn wrong(value: &Value, all: &[&Value], path: &Path) -> Option<Diagnostic> {
-    let lists = all.iter().filter_map(|schema| schema::constants(schema));
-    let allowed = lists
-        .into_iter()
-        .find(|allowed| !allowed.contains(&value))?;
+    let mut lists = all.iter().filter_map(|schema| schema::constants(schema));
+    let allowed = lists.find(|allowed| !allowed.contains(&value))?;
     Some(not_allowed(value, &allowed, path))
 }
 
 /// The constants that the schemas name.
 pub(super) fn allowed<'s>(all: &[&'s Value]) -> Vec<&'s Value> {
-    all.iter()
-        .find_map(|schema| schema::constants(schema))
-        .unwrap_or_default()
+    let mut lists = all.iter().filter_map(|schema| schema::constants(schema));
+    lists.next().unwrap_or_default()
 }
 
-/// A value that is not one of those allowed.
 pub(super) fn not_allowed(value: &Value, allowed: &[&Value], path: &Path) -> Diagnostic {
-    let found = words::found(value);
+    let all = allowed.iter().copied();
     if !value.is_string() && allowed.iter().all(|value| value.is_string()) {
-        let message = format!("`{path}`: expected a string, found {found}");
-        return Diagnostic::new(path.to_string(), message)
-            .with_label("expected a string")
-            .with_help(list("allowed values", allowed));
+        return no_string(value, path).with_help(list("allowed values", all));
     }
     let found = words::literal(value);
-    let message = format!("`{path}`: found {found}; {}", list("allowed", allowed));
-    let diagnostic = Diagnostic::new(path.to_string(), message).with_label("not an allowed value");
-    let near = value
-        .as_str()
-        .and_then(|text| nearest(text, strings(allowed)));
+    let message = format!("`{path}`: found {found}; {}", list("allowed", all));
+    let diagnostic = Diagnostic::new(path, message).with_label("not an allowed value");
+    let strings = allowed.iter().filter_map(|value| value.as_str());
+    let near = value.as_str().and_then(|text| nearest(text, strings));
     match near {
         Some(name) => diagnostic.with_help(format!("did you mean \"{name}\"?")),
         None => diagnostic,
     }
 }
 
-/// The strings among constants.
-pub(super) fn strings<'a>(allowed: &[&'a Value]) -> impl Iterator<Item = &'a str> {
-    allowed.iter().filter_map(|value| value.as_str())
+/// The mistake of a value that should be a string.
+pub(super) fn no_string(value: &Value, path: &Path) -> Diagnostic {
+    let found = words::found(value);
+    let message = format!("`{path}`: expected a string, found {found}");
+    Diagnostic::new(path, message).with_label("expected a string")
 }
 
 /// `allowed values: "fast", "slow"`.
-pub(super) fn list(title: &str, allowed: &[&Value]) -> String {
-    let literals: Vec<String> = allowed.iter().map(|value| value.to_string()).collect();
+pub(super) fn list<'a>(title: &str, allowed: impl Iterator<Item = &'a Value>) -> String {
+    let literals: Vec<String> = allowed.map(Value::to_string).collect();
     format!("{title}: {}", literals.join(", "))
 }

@@ -25,7 +25,7 @@ pub fn validate(document: &Document, schema: &Value) -> Diagnostics {
         schemas: Schemas { root: schema },
         found: Diagnostics::new(),
     };
-    walker.check(&document.value, schema, &Path::default(), &mut Vec::new());
+    walker.check_child(&document.value, schema, &Path::default());
     let mut found = walker.found;
     found.sort_by_cached_key(|diagnostic| match document.spot(diagnostic) {
         Spot::File => (0, 0, 0),
@@ -42,8 +42,12 @@ struct Walker<'s> {
 }
 
 /// Every subschema that applies to one value.
-#[derive(Default)]
-struct Gathered<'s> {
+struct Gathered<'v, 's> {
+    value: &'v Value,
+    path: &'v Path,
+    /// The schemas being applied to this very value, which a schema that refers to itself must not
+    /// enter again.
+    active: Vec<&'s Value>,
     /// The schemas that apply together.
     all: Vec<&'s Value>,
     /// The value's alternative is unknown or already checked, so which keys are allowed is too.
@@ -53,105 +57,96 @@ struct Gathered<'s> {
 }
 
 impl<'s> Walker<'s> {
-    /// Checks one value. `active` are the schemas being applied to this very value, which a
-    /// schema that refers to itself must not enter again.
-    fn check(
-        &mut self,
-        value: &Value,
-        schema: &'s Value,
-        path: &Path,
-        active: &mut Vec<&'s Value>,
-    ) {
-        let mut gathered = Gathered::default();
-        let outer = active.len();
-        self.gather(value, schema, path, active, &mut gathered);
+    /// Checks one value, to which the schemas of `active` are being applied.
+    fn check(&mut self, value: &Value, schema: &'s Value, path: &Path, active: Vec<&'s Value>) {
+        let mut gathered = Gathered {
+            value,
+            path,
+            active,
+            all: Vec::new(),
+            open: false,
+            reported: false,
+        };
+        self.gather(schema, &mut gathered);
         if !gathered.reported {
-            self.check_gathered(value, &gathered, path);
+            self.check_gathered(&gathered);
         }
-        active.truncate(outer);
     }
 
-    /// Checks a value below the present one.
     fn check_child(&mut self, value: &Value, schema: &'s Value, path: &Path) {
-        self.check(value, schema, path, &mut Vec::new());
+        self.check(value, schema, path, Vec::new());
     }
 
-    fn gather(
-        &mut self,
-        value: &Value,
-        schema: &'s Value,
-        path: &Path,
-        active: &mut Vec<&'s Value>,
-        gathered: &mut Gathered<'s>,
-    ) {
-        if gathered.reported || active.iter().any(|other| std::ptr::eq(*other, schema)) {
+    fn gather(&mut self, schema: &'s Value, gathered: &mut Gathered<'_, 's>) {
+        let is_it = |other: &&Value| std::ptr::eq(*other, schema);
+        if gathered.reported || gathered.active.iter().any(is_it) {
             return;
         }
-        active.push(schema);
+        gathered.active.push(schema);
         if schema == &Value::Bool(false) {
-            let message = format!("`{path}` is not allowed here");
-            self.found
-                .push(Diagnostic::new(path.to_string(), message).with_label("not allowed"));
-            gathered.reported = true;
-            return;
+            let message = format!("`{}` is not allowed here", gathered.path);
+            let diagnostic = Diagnostic::new(gathered.path, message).with_label("not allowed");
+            return self.report(diagnostic, gathered);
         }
         gathered.all.push(schema);
         if let Some(target) = self.schemas.target(schema) {
-            self.gather(value, target, path, active, gathered);
+            self.gather(target, gathered);
         }
         for part in schema::list(schema, "allOf") {
-            self.gather(value, part, path, active, gathered);
+            self.gather(part, gathered);
         }
         for choice in ["oneOf", "anyOf"] {
             let alternatives = schema::list(schema, choice);
             if !alternatives.is_empty() {
-                self.choose(value, alternatives, path, active, gathered);
+                self.choose(alternatives, gathered);
             }
         }
     }
 
-    fn check_gathered(&mut self, value: &Value, gathered: &Gathered<'s>, path: &Path) {
-        let all = &gathered.all;
-        let wrong = self
-            .wrong_type(value, all, path)
-            .or_else(|| literal::wrong(value, all, path));
+    /// Reports a mistake of the value as a whole.
+    fn report(&mut self, diagnostic: Diagnostic, gathered: &mut Gathered<'_, 's>) {
+        self.found.push(diagnostic);
+        gathered.reported = true;
+    }
+
+    fn check_gathered(&mut self, gathered: &Gathered<'_, 's>) {
+        let Gathered {
+            value, path, all, ..
+        } = gathered;
+        let wrong = wrong_type(value, all, path).or_else(|| literal::wrong(value, all, path));
         if let Some(diagnostic) = wrong {
             self.found.push(diagnostic);
             return;
         }
         match value {
-            Value::Object(map) => self.check_object(map, gathered, path),
+            Value::Object(map) => self.check_object(map, gathered),
             Value::Array(entries) => self.check_array(entries, all, path),
             Value::String(text) => self.found.extend(scalar::check_string(text, all, path)),
             Value::Number(number) => self.found.extend(scalar::check_number(number, all, path)),
             Value::Null | Value::Bool(_) => {}
         }
     }
+}
 
-    fn wrong_type(&self, value: &Value, all: &[&'s Value], path: &Path) -> Option<Diagnostic> {
-        let wrong = all.iter().find(|schema| !schema::admits(schema, value))?;
-        let expected = words::expected(wrong);
-        let message = format!(
-            "`{path}`: expected {expected}, found {}",
-            words::found(value)
-        );
-        let message = if path.0.is_empty() {
-            message.replacen("``: ", "", 1)
-        } else {
-            message
-        };
-        let label = format!("expected {}", words::short_expected(wrong));
-        let mut diagnostic = Diagnostic::new(path.to_string(), message).with_label(label);
-        let is_list_of_tables = value.is_object() && schema::types(wrong) == ["array"];
-        if is_list_of_tables && path.0.len() == 1 {
-            diagnostic = diagnostic.with_help(format!("write [[{path}]]"));
-        } else if let Some(help) = words::conversion(value, wrong) {
-            diagnostic = diagnostic.with_help(help);
-        }
-        let allowed = literal::allowed(all);
-        if !allowed.is_empty() {
-            diagnostic = diagnostic.with_help(literal::list("allowed values", &allowed));
-        }
-        Some(diagnostic)
+fn wrong_type(value: &Value, all: &[&Value], path: &Path) -> Option<Diagnostic> {
+    let wrong = all.iter().find(|schema| !schema::admits(schema, value))?;
+    let (expected, found) = (words::expected(wrong), words::found(value));
+    let at = match path.0.is_empty() {
+        true => String::new(),
+        false => format!("`{path}`: "),
+    };
+    let label = format!("expected {}", words::short_expected(wrong));
+    let message = format!("{at}expected {expected}, found {found}");
+    let mut diagnostic = Diagnostic::new(path, message).with_label(label);
+    let is_list_of_tables = value.is_object() && schema::types(wrong) == ["array"];
+    if is_list_of_tables && path.0.len() == 1 {
+        diagnostic = diagnostic.with_help(format!("write [[{path}]]"));
+    } else if let Some(help) = words::conversion(value, wrong) {
+        diagnostic = diagnostic.with_help(help);
     }
+    let allowed = literal::allowed(all);
+    if !allowed.is_empty() {
+        diagnostic = diagnostic.with_help(literal::list("allowed values", allowed.into_iter()));
+    }
+    Some(diagnostic)
 }

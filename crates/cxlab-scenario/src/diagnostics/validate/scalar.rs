@@ -14,24 +14,18 @@ pub(super) fn check_string(text: &str, all: &[&Value], path: &Path) -> Diagnosti
             if let Some(error) = words::quantity_error(schema, text) {
                 let label = format!("expected {}", words::short_expected(schema));
                 let label = label.trim_end_matches(" in quotes");
-                found
-                    .error_at(path.to_string(), format!("`{path}`: {error}"))
-                    .label = label.into();
+                let message = format!("`{path}`: {error}");
+                found.error_at(path, message).label = label.into();
             }
         } else if let Some(pattern) = unmatched_pattern(text, schema) {
             let value = words::found(&Value::from(text));
             let message = format!("`{path}`: {value} does not have the form `{pattern}`");
-            found.error_at(path.to_string(), message).label = "not of the form expected".into();
+            found.error_at(path, message).label = "not of the form expected".into();
         }
     }
     let length = text.chars().count();
-    found.extend(check_length(
-        length,
-        "character",
-        ["minLength", "maxLength"],
-        all,
-        path,
-    ));
+    let keywords = ["minLength", "maxLength"];
+    found.extend(check_length(length, "character", keywords, all, path));
     found
 }
 
@@ -44,7 +38,6 @@ fn unmatched_pattern<'s>(text: &str, schema: &'s Value) -> Option<&'s str> {
 }
 
 impl<'s> Walker<'s> {
-    /// An array's length and entries.
     pub(super) fn check_array(&mut self, entries: &[Value], all: &[&'s Value], path: &Path) {
         let keywords = ["minItems", "maxItems"];
         self.found
@@ -70,15 +63,12 @@ fn check_length(
     path: &Path,
 ) -> Diagnostics {
     let bound = |keyword| {
-        let bounds = all
-            .iter()
-            .filter_map(move |schema| schema.get(keyword)?.as_u64());
+        let of_schema = move |schema: &&Value| schema.get(keyword)?.as_u64();
+        let bounds = all.iter().filter_map(of_schema);
         bounds.map(|bound| usize::try_from(bound).unwrap_or(usize::MAX))
     };
-    let (least, most) = (
-        bound(least).max().unwrap_or(0),
-        bound(most).min().unwrap_or(usize::MAX),
-    );
+    let least = bound(least).max().unwrap_or(0);
+    let most = bound(most).min().unwrap_or(usize::MAX);
     let needs = match (least, most) {
         (least, most) if (least..=most).contains(&length) => return Diagnostics::new(),
         (least, most) if least == most => words::count(least, noun),
@@ -88,9 +78,8 @@ fn check_length(
     };
     let found = words::count(length, noun);
     let message = format!("`{path}` has {found}, but must have {needs}");
-    Diagnostic::new(path.to_string(), message)
-        .with_label(format!("must have {needs}"))
-        .into()
+    let label = format!("must have {needs}");
+    Diagnostic::new(path, message).with_label(label).into()
 }
 
 /// One end of a range of numbers.
@@ -115,9 +104,8 @@ pub(super) fn check_number(number: &Number, all: &[&Value], path: &Path) -> Diag
     }
     let range = range_words(least.as_ref(), most.as_ref());
     let message = format!("`{path}`: found {number}; allowed: {range}");
-    Diagnostic::new(path.to_string(), message)
-        .with_label("out of range")
-        .into()
+    let diagnostic = Diagnostic::new(path, message);
+    diagnostic.with_label("out of range").into()
 }
 
 /// The narrowest bound that the schemas set, by their keywords or by an integer format.
@@ -137,14 +125,10 @@ fn tightest(
             number: range[end].clone(),
             exclusive: false,
         });
-        for next in [bound(inclusive, false), bound(exclusive, true), format]
-            .into_iter()
-            .flatten()
-        {
-            if best
-                .as_ref()
-                .is_none_or(|best| tighter(&next.number, &best.number))
-            {
+        let bounds = [bound(inclusive, false), bound(exclusive, true), format];
+        for next in bounds.into_iter().flatten() {
+            let is_tighter = |best: &Bound| tighter(&next.number, &best.number);
+            if best.as_ref().is_none_or(is_tighter) {
                 best = Some(next);
             }
         }
@@ -192,19 +176,14 @@ fn range_words(least: Option<&Bound>, most: Option<&Bound>) -> String {
 
 /// Nobody wants to read 18446744073709551615 as the end of a range.
 fn is_widest(bound: &Bound) -> bool {
-    bound
-        .number
-        .as_u64()
-        .is_some_and(|number| number >= i64::MAX as u64)
+    let number = bound.number.as_u64();
+    number.is_some_and(|number| number >= i64::MAX as u64)
 }
 
 /// Exact for integers; a float compares as a float.
 fn less(a: &Number, b: &Number) -> bool {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a < b,
-        _ => match (a.as_f64(), b.as_f64()) {
-            (Some(a), Some(b)) => a < b,
-            _ => false,
-        },
+        _ => (a.as_f64().zip(b.as_f64())).is_some_and(|(a, b)| a < b),
     }
 }

@@ -25,9 +25,8 @@ impl<'s> Schemas<'s> {
 
     /// The subschema of a property, through references and `allOf`.
     pub(super) fn property(self, schema: &'s Value, name: &str) -> Option<&'s Value> {
-        self.parts(schema)
-            .into_iter()
-            .find_map(|part| part.get("properties")?.get(name))
+        let mut parts = self.parts(schema).into_iter();
+        parts.find_map(|part| part.get("properties")?.get(name))
     }
 
     /// The names of all properties, through references and `allOf`.
@@ -41,16 +40,14 @@ impl<'s> Schemas<'s> {
     /// The names of all required properties, through references and `allOf`.
     pub(super) fn required(self, schema: &'s Value) -> Vec<&'s str> {
         let parts = self.parts(schema).into_iter();
-        parts
-            .flat_map(|part| list(part, "required"))
-            .filter_map(Value::as_str)
-            .collect()
+        let names = parts.flat_map(|part| list(part, "required"));
+        names.filter_map(Value::as_str).collect()
     }
 
     /// What a property is, in the words of its schema.
     pub(super) fn description(self, schema: &'s Value) -> Option<&'s str> {
-        self.chain(schema)
-            .find_map(|part| part.get("description")?.as_str())
+        let mut chain = self.chain(schema);
+        chain.find_map(|part| part.get("description")?.as_str())
     }
 
     /// Whether the value's type is one that the schema takes, through references.
@@ -58,7 +55,6 @@ impl<'s> Schemas<'s> {
         self.chain(schema).all(|part| admits(part, value))
     }
 
-    /// The constants of a schema that is nothing but constants.
     pub(super) fn constants(self, schema: &'s Value) -> Option<Vec<&'s Value>> {
         self.chain(schema).find_map(constants)
     }
@@ -67,10 +63,8 @@ impl<'s> Schemas<'s> {
     fn parts(self, schema: &'s Value) -> Vec<&'s Value> {
         let chain = self.chain(schema);
         let members = chain.flat_map(move |part| {
-            let inner = list(part, "allOf")
-                .iter()
-                .flat_map(move |member| self.chain(member));
-            std::iter::once(part).chain(inner)
+            let inner = list(part, "allOf").iter();
+            std::iter::once(part).chain(inner.flat_map(move |member| self.chain(member)))
         });
         members.collect()
     }
@@ -78,10 +72,8 @@ impl<'s> Schemas<'s> {
 
 /// The array at that keyword, empty when there is none.
 pub(super) fn list<'s>(schema: &'s Value, keyword: &str) -> &'s [Value] {
-    schema
-        .get(keyword)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    let array = schema.get(keyword).and_then(Value::as_array);
+    array.map_or(&[], Vec::as_slice)
 }
 
 /// The values of the schema's own `const` or `enum`.
@@ -89,14 +81,8 @@ pub(super) fn constants(schema: &Value) -> Option<Vec<&Value>> {
     if let Some(constant) = schema.get("const") {
         return Some(vec![constant]);
     }
-    Some(
-        schema
-            .get("enum")?
-            .as_array()?
-            .iter()
-            .filter(|value| !value.is_null())
-            .collect(),
-    )
+    let values = schema.get("enum")?.as_array()?.iter();
+    Some(values.filter(|value| !value.is_null()).collect())
 }
 
 /// The names in the schema's own `type`, without `null`, which TOML cannot write.

@@ -50,14 +50,14 @@ pub(super) fn expected(schema: &Value) -> String {
 
 /// What a schema takes, short enough for a label.
 pub(super) fn short_expected(schema: &Value) -> String {
-    match schema.get("format").and_then(Value::as_str) {
-        Some("Picos") => return "a time in quotes".to_owned(),
-        Some("Bytes") => return "a size in quotes".to_owned(),
-        Some("Percent") => return "a percentage in quotes".to_owned(),
-        Some("BytesPerSec") => return "a rate in quotes".to_owned(),
-        _ => {}
-    }
-    either(schema::types(schema).into_iter().map(type_name))
+    let quantity = match schema.get("format").and_then(Value::as_str) {
+        Some("Picos") => "time",
+        Some("Bytes") => "size",
+        Some("Percent") => "percentage",
+        Some("BytesPerSec") => "rate",
+        _ => return either(schema::types(schema).into_iter().map(type_name)),
+    };
+    format!("a {quantity} in quotes")
 }
 
 /// Joins alternatives with `or`, each once.
@@ -91,10 +91,8 @@ pub(super) fn type_name(name: &str) -> &str {
 /// How the value found would be written in the type expected, when that is plain.
 pub(super) fn conversion(value: &Value, schema: &Value) -> Option<String> {
     if let Some(error) = quantity_error(schema, "") {
-        let wrong = value
-            .is_number()
-            .then_some("a quantity is a string with its unit: ");
-        return wrong.map(|text| format!("{text}{}", error.expected));
+        let help = || format!("a quantity is a string with its unit: {}", error.expected);
+        return value.is_number().then(help);
     }
     let types = schema::types(schema);
     match value {

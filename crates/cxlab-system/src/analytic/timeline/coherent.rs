@@ -50,7 +50,6 @@ enum Ends {
     Read(u64),
 }
 
-/// A message in flight.
 #[derive(Clone, Copy)]
 enum Message {
     ToHome(Peer, M2s),
@@ -74,6 +73,11 @@ struct Operating {
     last_ps: u64,
     ends: Option<Ends>,
 }
+impl Operating {
+    fn send(&mut self, at: u64, message: Message) {
+        self.flying.push((at, message));
+    }
+}
 
 impl Home {
     /// The home of a device's lines, all invalid.
@@ -84,15 +88,15 @@ impl Home {
         let number = plan.devices[device].memory().unwrap_or_default();
         let path = format!("devices[{number}].coherence");
         let coherence = &plan.scenario.devices[number].coherence;
-        let geometry = coherence.filter.geometry().map_err(|error| {
-            vec![Problem::new(
-                format!("{path}.filter.lines"),
-                error.to_string(),
-            )]
-        })?;
-        let policy = coherence.victim.build();
-        let policy =
-            policy.map_err(|error| vec![Problem::of_param(&format!("{path}.victim"), error)])?;
+        let refused = |error: &dyn std::fmt::Display| {
+            Problem::new(format!("{path}.filter.lines"), error.to_string())
+        };
+        let geometry = coherence
+            .filter
+            .geometry()
+            .map_err(|error| vec![refused(&error)])?;
+        let refused = |error| vec![Problem::of_param(&format!("{path}.victim"), error)];
+        let policy = coherence.victim.build().map_err(refused)?;
         let name = &plan.devices[device].name;
         let rng = StreamRng::new(seed, &format!("{name}/filter"));
         Ok(Home {
@@ -245,9 +249,7 @@ impl PlanMemory {
                 // Only the request itself waits for links.
                 let request = operating.origin == Some(peer) && known.is_none();
                 let arrival = self.arrival(operating.medium, peer, data, at, request);
-                operating
-                    .flying
-                    .push((arrival, Message::ToHome(peer, message)));
+                operating.send(arrival, Message::ToHome(peer, message));
             }
         }
         let answered = matches!(event, requester::Event::Response(_)) && next.is_settled();
@@ -334,9 +336,7 @@ impl PlanMemory {
                 dcoh::Action::Snoop(snoop, peers) => {
                     for peer in peers.iter() {
                         let arrival = at + self.back_ps(operating.medium, peer);
-                        operating
-                            .flying
-                            .push((arrival, Message::Snoop(peer, snoop)));
+                        operating.send(arrival, Message::Snoop(peer, snoop));
                     }
                 }
                 dcoh::Action::ReadMedium => self.read_medium(operating, at),
@@ -348,8 +348,7 @@ impl PlanMemory {
                 }),
                 dcoh::Action::Reply(peer, response) => {
                     let arrival = at + self.back_ps(operating.medium, peer);
-                    let message = Message::Response(peer, response);
-                    operating.flying.push((arrival, message));
+                    operating.send(arrival, Message::Response(peer, response));
                 }
                 dcoh::Action::WriteLocal | dcoh::Action::CompleteLocal => {
                     unreachable!("a Type 3 device has no agent of its own")

@@ -25,6 +25,9 @@ pub struct SharedRegion {
     shares: Vec<(usize, Dpa)>,
 }
 
+/// The size of a window, and what is behind it by device.
+type Share = (Bytes, Vec<(usize, Dpa)>);
+
 /// Shared memories, and the number of the one behind each window of each guest, if any.
 #[derive(Clone, Default)]
 pub(super) struct Shares {
@@ -37,27 +40,24 @@ impl Shares {
     /// then every host takes all memory for its own.
     pub(super) fn new(plan: &Plan, hosts: &[usize]) -> Shares {
         let first = plan.hosts.len();
-        let shares_of = |host: usize| -> Vec<(Bytes, Vec<(usize, Dpa)>)> {
+        let shares_of = |host: usize| -> Vec<Share> {
             let windows = plan.hosts[host].map.windows().iter();
-            windows
-                .map(|window| {
-                    let devices = window.targets.iter().map(|port| port.0 as usize - first);
-                    let shares = devices.zip(window.first.iter().copied()).collect();
-                    (window.size, shares)
-                })
-                .collect()
+            let shares = windows.map(|window| {
+                let devices = window.targets.iter().map(|port| port.0 as usize - first);
+                let shares = devices.zip(window.first.iter().copied()).collect();
+                (window.size, shares)
+            });
+            shares.collect()
         };
         let all: Vec<_> = hosts.iter().map(|host| shares_of(*host)).collect();
-        let is_shared = |one: &(Bytes, Vec<(usize, Dpa)>)| {
+        let is_shared = |one: &Share| {
             let members = all.iter().filter(|windows| windows.contains(one));
             !plan.scenario.regions.is_empty() && members.count() > 1
         };
         let mut found = Shares::default();
         for windows in &all {
-            let numbers = windows
-                .iter()
-                .map(|one| is_shared(one).then(|| found.number(plan, one.0.0, &one.1)));
-            let numbers = numbers.collect();
+            let number = |one: &Share| is_shared(one).then(|| found.number(plan, one.0.0, &one.1));
+            let numbers = windows.iter().map(number).collect();
             found.windows.push(numbers);
         }
         found

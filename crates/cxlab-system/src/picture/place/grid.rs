@@ -14,19 +14,12 @@ const BETWEEN: f64 = 26.0;
 /// Bodies at the points of a grid, on its side where it is too wide otherwise. A third dimension leads to the upper right
 /// within the place of each point of the other two.
 pub(super) fn grid(layout: &Layout<'_>, lengths: &[usize], most: f64) -> Option<Placed> {
-    let upright = Axes {
-        lengths,
-        swapped: false,
-    };
-    let found = placed(layout, upright);
+    let axes = |swapped| Axes { lengths, swapped };
+    let found = placed(layout, axes(false));
     if found.bounds(layout.bodies).width() <= most {
         return Some(found);
     }
-    let on_its_side = Axes {
-        lengths,
-        swapped: true,
-    };
-    Some(placed(layout, on_its_side))
+    Some(placed(layout, axes(true)))
 }
 
 /// Dimensions of a grid, and whether the first two are swapped in the picture.
@@ -44,11 +37,8 @@ impl Axes<'_> {
     /// Column, row, and place in the third dimension.
     fn of(self, number: usize) -> [usize; 3] {
         let (width, height) = (self.length(0), self.length(1));
-        let (x, y, z) = (
-            number % width,
-            number / width % height,
-            number / (width * height),
-        );
+        let (x, y) = (number % width, number / width % height);
+        let z = number / (width * height);
         if self.swapped { [y, x, z] } else { [x, y, z] }
     }
 }
@@ -93,15 +83,10 @@ fn below(body: &Body) -> Vec<(usize, Hung)> {
 /// The link between opposite sides of the grid: above a row, to the left of a column, or beside the third dimension.
 fn around(placed: &Placed, bodies: &[Body], edge: (usize, usize), axis: usize) -> Course {
     let (a, b) = (placed.at[edge.0], placed.at[edge.1]);
-    let half = Point::new(
-        bodies[edge.0].size.width / 2.0,
-        bodies[edge.0].size.height / 2.0,
-    );
-    let (first, last) = if (a.x, a.y) <= (b.x, b.y) {
-        (a, b)
-    } else {
-        (b, a)
-    };
+    let size = bodies[edge.0].size;
+    let half = Point::new(size.width / 2.0, size.height / 2.0);
+    let in_order = (a.x, a.y) <= (b.x, b.y);
+    let (first, last) = if in_order { (a, b) } else { (b, a) };
     match axis {
         0 => {
             let y = first.y - half.y - LANE;

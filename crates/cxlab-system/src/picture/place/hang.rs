@@ -17,16 +17,11 @@ impl Side {
     /// also for satellites that would need several columns beside the body: links would pass behind the first column.
     pub(super) fn towards(direction: Point, satellites: usize) -> Side {
         let fits = satellites <= 2 * ROWS;
-        if fits && direction.x.abs() >= 0.6 * direction.length() {
-            if direction.x > 0.0 {
-                Side::Right
-            } else {
-                Side::Left
-            }
-        } else if direction.y > 0.0 {
-            Side::Down
-        } else {
-            Side::Up
+        match fits && direction.x.abs() >= 0.6 * direction.length() {
+            true if direction.x > 0.0 => Side::Right,
+            true => Side::Left,
+            false if direction.y > 0.0 => Side::Down,
+            false => Side::Up,
         }
     }
 }
@@ -45,10 +40,10 @@ const ROWS: usize = 8;
 /// Places satellites relative to the centre of their body. Up or down, at most `row` of them are side by side; more are a
 /// list to the right of the body's left side.
 pub(super) fn hang(body: &Body, which: &[usize], side: Side, row: usize) -> Vec<(usize, Hung)> {
-    let satellites: Vec<(usize, Satellite)> = which
+    let satellites = which
         .iter()
-        .map(|number| (*number, body.satellites[*number]))
-        .collect();
+        .map(|number| (*number, body.satellites[*number]));
+    let satellites: Vec<(usize, Satellite)> = satellites.collect();
     match side {
         Side::Left | Side::Right => beside(body, &satellites, side == Side::Right),
         Side::Up | Side::Down if satellites.len() <= row => {
@@ -68,9 +63,8 @@ pub(super) fn all(body: &Body) -> Vec<usize> {
 
 /// The rectangle around a body and its satellites, relative to the centre of the body.
 pub(super) fn extent(body: &Body, hung: &[(usize, Hung)]) -> Rect {
-    let boxes = hung
-        .iter()
-        .map(|(number, hung)| Rect::around(hung.at, body.satellites[*number].size));
+    let boxes = hung.iter();
+    let boxes = boxes.map(|(number, hung)| Rect::around(hung.at, body.satellites[*number].size));
     let lines = hung.iter().flat_map(|(_, hung)| &hung.course);
     let lines = lines.map(|point| Rect::of(*point));
     let own = Rect::around(Point::default(), body.size);
@@ -84,18 +78,16 @@ fn in_a_row(body: &Body, satellites: &[(usize, Satellite)], down: bool) -> Vec<(
     let mut left = -(widths + GAP * (satellites.len().max(1) - 1) as f64) / 2.0;
     let half = body.size.width / 2.0 - 6.0;
     let edge = body.size.height / 2.0;
-    satellites
-        .iter()
-        .map(|(number, one)| {
-            let x = left + one.size.width / 2.0;
-            left += one.size.width + GAP;
-            let near = sign * (edge + STEM);
-            let at = Point::new(x, near + sign * one.size.height / 2.0);
-            let start = Point::new(x.clamp(-half, half), sign * edge);
-            let course = vec![start, Point::new(x, near)];
-            (*number, Hung { at, course })
-        })
-        .collect()
+    let hung = satellites.iter().map(|(number, one)| {
+        let x = left + one.size.width / 2.0;
+        left += one.size.width + GAP;
+        let near = sign * (edge + STEM);
+        let at = Point::new(x, near + sign * one.size.height / 2.0);
+        let start = Point::new(x.clamp(-half, half), sign * edge);
+        let course = vec![start, Point::new(x, near)];
+        (*number, Hung { at, course })
+    });
+    hung.collect()
 }
 
 /// A fan to the left or to the right: a column, and further columns beyond it.
@@ -170,10 +162,9 @@ pub(super) fn list(
 /// Moves satellites with their body to `at`, in order of number.
 pub(super) fn moved(mut hung: Vec<(usize, Hung)>, at: Point) -> Vec<Hung> {
     hung.sort_by_key(|(number, _)| *number);
-    hung.into_iter()
-        .map(|(_, one)| Hung {
-            at: one.at.plus(at),
-            course: one.course.iter().map(|point| point.plus(at)).collect(),
-        })
-        .collect()
+    let moved = hung.into_iter().map(|(_, one)| Hung {
+        at: one.at.plus(at),
+        course: one.course.iter().map(|point| point.plus(at)).collect(),
+    });
+    moved.collect()
 }

@@ -12,65 +12,49 @@ const BETWEEN: f64 = 18.0;
 pub(super) fn layers(layout: &Layout<'_>, most: f64) -> Option<Placed> {
     let bodies = layout.bodies;
     // The most satellites side by side that fit, or else a list below each body.
-    [6, 2, 1]
-        .iter()
-        .map(|row| placed(layout, *row))
-        .find(|placed| placed.bounds(bodies).width() <= most)
+    let mut tried = [6, 2, 1].iter().map(|row| placed(layout, *row));
+    tried.find(|placed| placed.bounds(bodies).width() <= most)
 }
 
 fn placed(layout: &Layout<'_>, row: usize) -> Placed {
     let bodies = layout.bodies;
-    let hung: Vec<Vec<(usize, Hung)>> = bodies
-        .iter()
-        .map(|body| hang::hang(body, &hang::all(body), Side::Down, row))
-        .collect();
-    let extents: Vec<Rect> = bodies
-        .iter()
-        .zip(&hung)
-        .map(|(body, hung)| hang::extent(body, hung))
-        .collect();
+    let hang = |body: &Body| hang::hang(body, &hang::all(body), Side::Down, row);
+    let hung: Vec<Vec<(usize, Hung)>> = bodies.iter().map(hang).collect();
+    let extents = bodies.iter().zip(&hung);
+    let extents = extents.map(|(body, hung)| hang::extent(body, hung));
+    let extents: Vec<Rect> = extents.collect();
     let levels = bodies.iter().map(|body| body.level).max().unwrap_or(0);
-    let rows: Vec<Vec<usize>> = (0..=levels)
-        .map(|level| {
-            let all = 0..bodies.len();
-            all.filter(|number| bodies[*number].level == level)
-                .collect()
-        })
-        .filter(|row: &Vec<usize>| !row.is_empty())
-        .collect();
+    let of_level = |level: u32| -> Vec<usize> {
+        let all = 0..bodies.len();
+        all.filter(|number| bodies[*number].level == level)
+            .collect()
+    };
+    let rows = (0..=levels).map(of_level);
+    let rows: Vec<Vec<usize>> = rows.filter(|row| !row.is_empty()).collect();
     let mut below = vec![Vec::new(); bodies.len()];
     for (a, b) in layout.edges {
-        let (low, high) = if bodies[*a].level <= bodies[*b].level {
-            (*a, *b)
-        } else {
-            (*b, *a)
-        };
+        let in_order = bodies[*a].level <= bodies[*b].level;
+        let (low, high) = if in_order { (*a, *b) } else { (*b, *a) };
         below[high].push(low);
     }
     let mut x = vec![0.0; bodies.len()];
     let mut width = 0.0;
     for (number, row) in rows.iter().enumerate() {
-        if number == 0 {
-            width = pack(row, &extents, &mut x);
-        } else {
-            above(row, &below, &extents, width, &mut x);
+        match number {
+            0 => width = pack(row, &extents, &mut x),
+            _ => above(row, &below, &extents, width, &mut x),
         }
     }
     let y = heights(bodies, &rows, &extents, width);
-    let at: Vec<Point> = (0..bodies.len())
-        .map(|number| Point::new(x[number], y[number]))
-        .collect();
-    let courses = layout
-        .edges
-        .iter()
-        .filter(|(a, b)| bodies[*a].level != bodies[*b].level)
-        .map(|(a, b)| ((*a, *b), between(bodies, &at, *a, *b)));
+    let at: Vec<Point> = x.iter().zip(&y).map(|(x, y)| Point::new(*x, *y)).collect();
+    let edges = layout.edges.iter();
+    let slanted = edges.filter(|(a, b)| bodies[*a].level != bodies[*b].level);
+    let courses = slanted.map(|(a, b)| ((*a, *b), between(bodies, &at, *a, *b)));
     let courses = courses.collect();
     let satellites = hung.into_iter().zip(&at);
+    let satellites = satellites.map(|(hung, at)| hang::moved(hung, *at));
     Placed {
-        satellites: satellites
-            .map(|(hung, at)| hang::moved(hung, *at))
-            .collect(),
+        satellites: satellites.collect(),
         at,
         courses,
         ..Placed::default()
@@ -107,14 +91,13 @@ fn above(row: &[usize], below: &[Vec<usize>], extents: &[Rect], width: f64, x: &
             count => linked.iter().map(|low| x[*low]).sum::<f64>() / count as f64,
         }
     };
-    let mut wanted: Vec<(f64, usize)> = row
-        .iter()
-        .map(|number| (middle(*number), *number))
-        .collect();
+    let wanted = row.iter().map(|number| (middle(*number), *number));
+    let mut wanted: Vec<(f64, usize)> = wanted.collect();
     wanted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let first = wanted.first().map_or(0.0, |(middle, _)| *middle);
     let same = wanted
         .iter()
-        .all(|(middle, _)| (middle - wanted[0].0).abs() < 1.0);
+        .all(|(middle, _)| (middle - first).abs() < 1.0);
     if same && wanted.len() > 1 {
         let widest = row.iter().map(|number| extents[*number].width());
         let least = widest.fold(0.0, f64::max) + BETWEEN;
@@ -176,7 +159,6 @@ fn heights(bodies: &[Body], rows: &[Vec<usize>], extents: &[Rect], width: f64) -
     y
 }
 
-/// Half of the height of the highest body of a layer.
 fn highest_half(bodies: &[Body], row: &[usize]) -> f64 {
     let heights = row.iter().map(|number| bodies[*number].size.height);
     heights.fold(0.0, f64::max) / 2.0

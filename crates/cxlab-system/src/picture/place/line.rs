@@ -33,9 +33,8 @@ pub(super) fn line(layout: &Layout<'_>, most: f64) -> Option<Placed> {
     // Fans where the whole line fits, lists where a single box would not fit otherwise.
     let tried: Vec<_> = ROWS_OF.iter().map(|row| hung(*row)).collect();
     let wide = |hung: &Vec<Vec<(usize, Hung)>>| cell(hung).map_or(0.0, Rect::width) + BETWEEN;
-    let one_line = tried
-        .iter()
-        .find(|hung| wide(hung) * bodies.len() as f64 <= usable);
+    let fits = |hung: &&Vec<_>| wide(hung) * bodies.len() as f64 <= usable;
+    let one_line = tried.iter().find(fits);
     let hung = one_line.or_else(|| tried.iter().skip(1).find(|hung| wide(hung) <= usable))?;
     let cell = cell(hung)?;
     let pitch = cell.width() + BETWEEN;
@@ -47,27 +46,23 @@ pub(super) fn line(layout: &Layout<'_>, most: f64) -> Option<Placed> {
     let mut y = 0.0;
     for line in 0..lines {
         let numbers = line * per_line..((line + 1) * per_line).min(bodies.len());
-        let extents = numbers
-            .clone()
-            .map(|number| hang::extent(&bodies[number], &hung[number]));
+        let extent = |number: usize| hang::extent(&bodies[number], &hung[number]);
+        let extents = numbers.clone().map(extent);
         let line_cell = Rect::around_all(extents)?;
         y -= line_cell.top;
         for number in numbers {
             let place = number % per_line;
-            let column = if line.is_multiple_of(2) {
-                place
-            } else {
-                per_line - 1 - place
+            let column = match line.is_multiple_of(2) {
+                true => place,
+                false => per_line - 1 - place,
             };
             placed.at.push(Point::new(column as f64 * pitch, y));
         }
         y += line_cell.bottom + 1.5 * BETWEEN;
     }
-    placed.satellites = hung
-        .iter()
-        .zip(&placed.at)
-        .map(|(hung, at)| hang::moved(hung.clone(), *at))
-        .collect();
+    let satellites = hung.iter().zip(&placed.at);
+    let satellites = satellites.map(|(hung, at)| hang::moved(hung.clone(), *at));
+    placed.satellites = satellites.collect();
     for (a, b) in layout.edges {
         let (from, to) = (placed.at[*a], placed.at[*b]);
         if from.y != to.y {
@@ -93,10 +88,8 @@ fn turn(from: Point, to: Point, cell: Rect, half: f64) -> Course {
 
 /// Hosts with their devices to the right, in as many columns as fit.
 pub(super) fn hosts_with_devices(bodies: &[Body], most: f64) -> Option<Placed> {
-    let hung: Vec<Vec<(usize, Hung)>> = bodies
-        .iter()
-        .map(|body| hang::hang(body, &hang::all(body), Side::Right, 1))
-        .collect();
+    let hang = |body: &Body| hang::hang(body, &hang::all(body), Side::Right, 1);
+    let hung: Vec<Vec<(usize, Hung)>> = bodies.iter().map(hang).collect();
     let extents = bodies.iter().zip(&hung);
     let cell = Rect::around_all(extents.map(|(body, hung)| hang::extent(body, hung)))?;
     let (pitch, height) = (cell.width() + 1.5 * BETWEEN, cell.height() + 12.0);
@@ -113,10 +106,8 @@ pub(super) fn hosts_with_devices(bodies: &[Body], most: f64) -> Option<Placed> {
     let rows = bodies.len().div_ceil(columns);
     let mut placed = Placed::default();
     for (number, hung) in hung.into_iter().enumerate() {
-        let at = Point::new(
-            (number / rows) as f64 * pitch,
-            (number % rows) as f64 * height,
-        );
+        let (column, row) = ((number / rows) as f64, (number % rows) as f64);
+        let at = Point::new(column * pitch, row * height);
         placed.at.push(at);
         placed.satellites.push(hang::moved(hung, at));
     }

@@ -96,9 +96,7 @@ pub(super) struct Hung {
 /// Boxes in their places.
 #[derive(Clone, Default)]
 pub(super) struct Placed {
-    /// Centres of the bodies.
     pub(super) at: Vec<Point>,
-    /// By body: its satellites.
     pub(super) satellites: Vec<Vec<Hung>>,
     /// Courses of links that are not straight, by pair of bodies.
     pub(super) courses: BTreeMap<(usize, usize), Course>,
@@ -106,7 +104,6 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// The boxes of all bodies and satellites.
     fn rects(&self, bodies: &[Body]) -> Vec<Rect> {
         let mut rects = Vec::new();
         for ((body, at), hung) in bodies.iter().zip(&self.at).zip(&self.satellites) {

@@ -2,7 +2,7 @@
 
 use super::hang::{self, Side};
 use super::stress::{stress, widest_gap};
-use super::{Band, Course, GAP, Layout, Placed};
+use super::{Band, Body, Course, GAP, Hung, Layout, Placed};
 use crate::picture::geometry::{Point, Rect};
 
 /// Most endpoints side by side above or below a body.
@@ -17,13 +17,18 @@ struct Spot {
     outward: Point,
 }
 
+/// The satellites of a body on the side that a direction points to.
+fn hung_towards(body: &Body, outward: Point) -> Vec<(usize, Hung)> {
+    let side = Side::towards(outward, body.satellites.len());
+    hang::hang(body, &hang::all(body), side, ROW)
+}
+
 /// The bodies of a layout at a scale.
 fn at_scale(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Placed {
     let mut placed = Placed::default();
     for (body, spot) in layout.bodies.iter().zip(spots) {
         let at = spot.at.times(scale);
-        let side = Side::towards(spot.outward, body.satellites.len());
-        let hung = hang::hang(body, &hang::all(body), side, ROW);
+        let hung = hung_towards(body, spot.outward);
         placed.at.push(at);
         placed.satellites.push(hang::moved(hung, at));
     }
@@ -55,9 +60,8 @@ fn on_circle(turn: f64) -> Spot {
 /// Bodies on one circle, clockwise from the top. Links are curved towards the centre, the shorter the more.
 pub(super) fn circle(layout: &Layout<'_>, most: f64) -> Option<Placed> {
     let count = layout.bodies.len();
-    let spots: Vec<Spot> = (0..count)
-        .map(|number| on_circle(number as f64 / count as f64))
-        .collect();
+    let turns = (0..count).map(|number| number as f64 / count as f64);
+    let spots: Vec<Spot> = turns.map(on_circle).collect();
     let mut placed = scaled(layout, &spots, most)?;
     for (a, b) in layout.edges {
         let apart = (b - a).min(count - (b - a));
@@ -97,18 +101,16 @@ pub(super) fn sectors(layout: &Layout<'_>, size: usize, most: f64) -> Option<Pla
         placed.courses.insert((*a, *b), course);
     }
     let radius = placed.at.first().map_or(0.0, |at| at.length());
-    let first_of = (0..count).step_by(size);
-    placed.bands = first_of
-        .map(|first| {
-            let last = (first + size).min(count) - 1;
-            Band {
-                from: placed.at[first],
-                to: placed.at[last],
-                radius,
-                large: turn(last) - turn(first) > 0.5,
-            }
-        })
-        .collect();
+    let band = |first: usize| {
+        let last = (first + size).min(count) - 1;
+        Band {
+            from: placed.at[first],
+            to: placed.at[last],
+            radius,
+            large: turn(last) - turn(first) > 0.5,
+        }
+    };
+    placed.bands = (0..count).step_by(size).map(band).collect();
     Some(placed)
 }
 
@@ -120,16 +122,15 @@ pub(super) fn rings(layout: &Layout<'_>, rings: usize, size: usize, most: f64) -
     let radius: f64 = if size == 1 { 0.0 } else { 1.0 };
     let neighbours = libm::sin(std::f64::consts::PI / rings.max(2) as f64);
     let far = (2.4 * radius.max(0.5)).max((1.25 * radius + 0.5) / neighbours);
-    let mut at: Vec<Point> = (0..rings * size)
-        .map(|number| {
-            let (ring, place) = (number / size, number % size);
-            let turn = ring as f64 / rings as f64;
-            // The first one faces the centre.
-            let around = Point::at_turn(turn + 0.5 + place as f64 / size as f64);
-            let center = Point::at_turn(turn).times(far);
-            center.plus(around.times(radius))
-        })
-        .collect();
+    let around = |number: usize| {
+        let (ring, place) = (number / size, number % size);
+        let turn = ring as f64 / rings as f64;
+        // The first one faces the centre.
+        let around = Point::at_turn(turn + 0.5 + place as f64 / size as f64);
+        let center = Point::at_turn(turn).times(far);
+        center.plus(around.times(radius))
+    };
+    let mut at: Vec<Point> = (0..rings * size).map(around).collect();
     at.extend((0..inner).map(|number| match inner {
         1 => Point::default(),
         _ => Point::at_turn(number as f64 / inner as f64).times(0.4 * far),
@@ -153,13 +154,11 @@ fn beside_links(layout: &Layout<'_>, at: &[Point]) -> Vec<Spot> {
         linked[*a].push(at[*b].minus(at[*a]));
         linked[*b].push(at[*a].minus(at[*b]));
     }
-    at.iter()
-        .zip(&linked)
-        .map(|(at, linked)| Spot {
-            at: *at,
-            outward: widest_gap(linked),
-        })
-        .collect()
+    let spots = at.iter().zip(&linked).map(|(at, linked)| Spot {
+        at: *at,
+        outward: widest_gap(linked),
+    });
+    spots.collect()
 }
 
 /// Bodies at distances that are close to the numbers of links between them, satellites where the fewest links are.
@@ -189,16 +188,11 @@ pub(super) fn free(layout: &Layout<'_>, most: f64) -> Option<Placed> {
 /// Turns satellites to the side where they cover the fewest links and overlap the fewest bodies.
 fn avoid_links(layout: &Layout<'_>, spots: &mut [Spot]) {
     let bodies = layout.bodies;
-    let cores: Vec<Rect> = bodies
-        .iter()
-        .zip(spots.iter())
-        .map(|(body, spot)| Rect::around(spot.at, body.size).grown(GAP))
-        .collect();
-    let lines: Vec<(Point, Point)> = layout
-        .edges
-        .iter()
-        .map(|(a, b)| (spots[*a].at, spots[*b].at))
-        .collect();
+    let core = |(body, spot): (&Body, &Spot)| Rect::around(spot.at, body.size).grown(GAP);
+    let cores: Vec<Rect> = bodies.iter().zip(spots.iter()).map(core).collect();
+    let lines = layout.edges.iter();
+    let lines = lines.map(|(a, b)| (spots[*a].at, spots[*b].at));
+    let lines: Vec<(Point, Point)> = lines.collect();
     let mut taken: Vec<Vec<Rect>> = vec![Vec::new(); bodies.len()];
     for number in 0..bodies.len() {
         let body = &bodies[number];
@@ -210,16 +204,10 @@ fn avoid_links(layout: &Layout<'_>, spots: &mut [Spot]) {
         let tried = [(1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)];
         let tried = tried.map(|(x, y)| Point::new(x, y));
         let rated = std::iter::once(preferred).chain(tried).map(|outward| {
-            let hung = hang::hang(
-                body,
-                &hang::all(body),
-                Side::towards(outward, body.satellites.len()),
-                ROW,
-            );
-            let rects: Vec<Rect> = hung
-                .iter()
-                .map(|(number, hung)| Rect::around(hung.at.plus(at), body.satellites[*number].size))
-                .collect();
+            let hung = hung_towards(body, outward).into_iter();
+            let rects = hung
+                .map(|(number, hung)| Rect::around(hung.at.plus(at), body.satellites[number].size));
+            let rects: Vec<Rect> = rects.collect();
             let crossed = |rect: &Rect| {
                 let lines = lines.iter().filter(|(a, b)| rect.is_crossed_by(*a, *b));
                 let others = cores.iter().chain(taken.iter().flatten());
@@ -241,15 +229,10 @@ const ROUNDS: usize = 40;
 fn apart(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Vec<Point> {
     let bodies = layout.bodies;
     let start: Vec<Point> = spots.iter().map(|spot| spot.at).collect();
-    let extents: Vec<Rect> = bodies
-        .iter()
-        .zip(spots)
-        .map(|(body, spot)| {
-            let side = Side::towards(spot.outward, body.satellites.len());
-            let hung = hang::hang(body, &hang::all(body), side, ROW);
-            hang::extent(body, &hung).grown(GAP)
-        })
-        .collect();
+    let extent = |(body, spot): (&Body, &Spot)| {
+        hang::extent(body, &hung_towards(body, spot.outward)).grown(GAP)
+    };
+    let extents: Vec<Rect> = bodies.iter().zip(spots).map(extent).collect();
     let mut at = start.clone();
     for _ in 0..ROUNDS {
         let mut moved = false;
@@ -263,10 +246,9 @@ fn apart(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Vec<Point> {
                 let x = one.right.min(other.right) - one.left.max(other.left);
                 let y = one.bottom.min(other.bottom) - one.top.max(other.top);
                 let away = one.center().minus(other.center());
-                let push = if x < y {
-                    Point::new(x.copysign(away.x), 0.0)
-                } else {
-                    Point::new(0.0, y.copysign(away.y))
+                let push = match x < y {
+                    true => Point::new(x.copysign(away.x), 0.0),
+                    false => Point::new(0.0, y.copysign(away.y)),
                 };
                 at[a] = at[a].plus(push.times(0.52));
                 at[b] = at[b].minus(push.times(0.52));
@@ -277,11 +259,9 @@ fn apart(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Vec<Point> {
         }
     }
     let most = scale / 2.0;
-    at.iter()
-        .zip(start)
-        .map(|(at, start)| {
-            let by = at.minus(start);
-            start.plus(by.times((most / by.length().max(1e-6)).min(1.0)))
-        })
-        .collect()
+    let moved = at.iter().zip(start).map(|(at, start)| {
+        let by = at.minus(start);
+        start.plus(by.times((most / by.length().max(1e-6)).min(1.0)))
+    });
+    moved.collect()
 }

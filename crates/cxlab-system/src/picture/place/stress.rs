@@ -13,8 +13,9 @@ const ROUNDS: usize = 300;
 pub(super) fn stress(count: usize, edges: &[(usize, usize)]) -> Vec<Point> {
     let wanted = distances(count, edges);
     let radius = count as f64 / std::f64::consts::TAU;
-    let mut at: Vec<Point> = (0..count)
-        .map(|number| Point::at_turn(number as f64 / count as f64).times(radius))
+    let turns = (0..count).map(|number| number as f64 / count as f64);
+    let mut at: Vec<Point> = turns
+        .map(|turn| Point::at_turn(turn).times(radius))
         .collect();
     for _ in 0..ROUNDS {
         for node in 0..count {
@@ -71,10 +72,10 @@ pub(in crate::picture) fn from_one(from: usize, linked: &[Vec<usize>]) -> Vec<u3
 /// The positions turned so that they extend most to the sides.
 fn lying(at: Vec<Point>) -> Vec<Point> {
     let count = at.len().max(1) as f64;
-    let middle = at
+    let sum = at
         .iter()
         .fold(Point::default(), |sum, point| sum.plus(*point));
-    let middle = middle.times(1.0 / count);
+    let middle = sum.times(1.0 / count);
     let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
     for point in &at {
         let from = point.minus(middle);
@@ -84,20 +85,16 @@ fn lying(at: Vec<Point>) -> Vec<Point> {
     }
     let angle = -0.5 * libm::atan2(2.0 * xy, xx - yy);
     let (sin, cos) = (libm::sin(angle), libm::cos(angle));
-    at.iter()
-        .map(|point| {
-            let from = point.minus(middle);
-            Point::new(from.x * cos - from.y * sin, from.x * sin + from.y * cos)
-        })
-        .collect()
+    let turned = at.iter().map(|point| {
+        let from = point.minus(middle);
+        Point::new(from.x * cos - from.y * sin, from.x * sin + from.y * cos)
+    });
+    turned.collect()
 }
 
-/// The direction in the middle of the widest gap between directions.
 pub(super) fn widest_gap(directions: &[Point]) -> Point {
-    let mut turns: Vec<f64> = directions
-        .iter()
-        .map(|one| libm::atan2(one.y, one.x))
-        .collect();
+    let turns = directions.iter().map(|one| libm::atan2(one.y, one.x));
+    let mut turns: Vec<f64> = turns.collect();
     turns.sort_by(f64::total_cmp);
     let Some(first) = turns.first().copied() else {
         return Point::new(0.0, 1.0);

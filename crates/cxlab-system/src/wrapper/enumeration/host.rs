@@ -41,7 +41,6 @@ pub(crate) struct Software {
     result: Option<Result<EnumerationLog, EnumerateError>>,
 }
 
-/// The request that an access is.
 fn request(access: &Access) -> Request {
     Request {
         place: match access.target {

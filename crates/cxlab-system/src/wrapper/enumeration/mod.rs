@@ -48,7 +48,6 @@ pub struct Enumerating<N> {
     part: Part,
 }
 
-/// The component inside.
 fn inside<N>(node: &mut Option<N>) -> &mut N {
     match node {
         Some(node) => node,
@@ -57,7 +56,6 @@ fn inside<N>(node: &mut Option<N>) -> &mut N {
 }
 
 impl<N: Inner> Enumerating<N> {
-    /// The component inside.
     pub(crate) fn node_mut(&mut self) -> &mut N {
         inside(&mut self.node)
     }
@@ -72,7 +70,6 @@ impl<N: Inner> Enumerating<N> {
         self.part
     }
 
-    /// The port of the component inside.
     pub(crate) fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         self.node_mut().port_mut(port)
     }
@@ -167,9 +164,9 @@ pub(crate) fn finish(parts: Vec<(usize, Part)>, plan: &Plan) -> Result<Vec<Enume
         match part {
             Part::Host(software) => {
                 let name = &plan.hosts[number].name;
-                let (done, root) = software
-                    .result()
-                    .map_err(|error| format!("host {name} did not enumerate: {error}"))?;
+                let done = software.result();
+                let (done, root) =
+                    done.map_err(|error| format!("host {name} did not enumerate: {error}"))?;
                 enumerated.push(done);
                 registers.roots.push(root);
             }
