@@ -1,10 +1,9 @@
 //! `cxlab fleet`.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use cxlab_files::Folder;
@@ -16,11 +15,12 @@ use cxlab_system::fleet::{
     sweep_csv, sweep_svg, sweep_text,
 };
 use cxlab_system::output::{run_id, stamped};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
+use super::progress::{self, Progress};
 use super::results::{file_name, json, open_folder, replace};
+use super::run::on_interrupt;
 use super::{ScenarioArgs, print};
 
 #[derive(Args)]
@@ -75,12 +75,7 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
     let folder = open_folder(&dir, &FILES)?;
     let watch = Arc::new(Watch::default());
     let handler = Arc::clone(&watch);
-    // Refused only when a handler is set already, and then interrupting ends the run at once.
-    let _ = ctrlc::set_handler(move || {
-        if handler.stop.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
+    on_interrupt(move || handler.stop.store(true, Ordering::Relaxed));
     let result = match args.seeds {
         Some(count) => seeds(&args, first, count, &folder, &watch),
         None if args.grid.is_empty() => single(&args, first, &folder, &watch),
@@ -198,7 +193,7 @@ fn seeds(
     let threads = threads(args, loaded);
     let workers = threads.min(count);
     let each = (threads / workers).max(1);
-    let progress = Progress::start(watch, args.quiet);
+    let progress = follow(watch, args.quiet);
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<FleetReport, Failure>>>> =
         (0..count).map(|_| Mutex::new(None)).collect();
@@ -260,7 +255,7 @@ fn single(
     folder: &Folder,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
-    let progress = Progress::start(watch, args.quiet);
+    let progress = follow(watch, args.quiet);
     let seed = args.seed.unwrap_or(loaded.plan.scenario.seed);
     let report = study(loaded, seed, threads(args, loaded), watch);
     progress.stop();
@@ -295,8 +290,8 @@ fn sweep(
     folder: &Folder,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
-    let progress = Progress::start(watch, args.quiet);
-    progress.show(1, points.len());
+    let progress = follow(watch, args.quiet);
+    show(&progress, 1, points.len());
     let of = points.len();
     let mut found = Vec::new();
     let mut failed = Ok(());
@@ -313,7 +308,7 @@ fn sweep(
                 break;
             }
         }
-        progress.show(found.len() + 1, of);
+        show(&progress, found.len() + 1, of);
     }
     progress.stop();
     failed?;
@@ -385,52 +380,19 @@ fn say(args: &FleetArgs, text: &str, dir: &Path, names: &[&str]) -> Result<(), F
     print(&format!("{text}\nwritten: {}\n", written.join(", ")))
 }
 
-/// A progress bar on a terminal's standard error.
-struct Progress {
-    done: Arc<AtomicBool>,
-    bar: Option<(ProgressBar, std::thread::JoinHandle<()>)>,
+/// Shows how far the studies are.
+fn follow(watch: &Arc<Watch>, quiet: bool) -> Progress {
+    let template = "{elapsed_precise} [{bar:30}] {pos} of about {len} clusters {msg}";
+    let watch = Arc::clone(watch);
+    Progress::start(progress::bar(template, None, quiet), move |bar| {
+        let now = watch.done.load(Ordering::Relaxed);
+        // Searches may take more steps than was thought.
+        bar.set_length(watch.expected.load(Ordering::Relaxed).max(now));
+        bar.set_position(now);
+    })
 }
 
-impl Progress {
-    fn start(watch: &Arc<Watch>, quiet: bool) -> Progress {
-        let done = Arc::new(AtomicBool::new(false));
-        if quiet || !std::io::stderr().is_terminal() {
-            return Progress { done, bar: None };
-        }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        let template = "{elapsed_precise} [{bar:30}] {pos} of about {len} clusters {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        let (stop, watch, shown) = (Arc::clone(&done), Arc::clone(watch), bar.clone());
-        let thread = std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                let now = watch.done.load(Ordering::Relaxed);
-                // Searches may take more steps than was thought.
-                shown.set_length(watch.expected.load(Ordering::Relaxed).max(now));
-                shown.set_position(now);
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            shown.finish_and_clear();
-        });
-        Progress {
-            done,
-            bar: Some((bar, thread)),
-        }
-    }
-
-    /// Shows on the progress bar which study of a sweep is running.
-    fn show(&self, study: usize, of: usize) {
-        if let Some((bar, _)) = &self.bar {
-            bar.set_message(format!("(study {study} of {of})"));
-        }
-    }
-
-    fn stop(self) {
-        self.done.store(true, Ordering::Relaxed);
-        if let Some((_, thread)) = self.bar {
-            // A progress bar that failed is no reason to fail a study.
-            let _ = thread.join();
-        }
-    }
+/// Shows on the progress bar which study of a sweep is running.
+fn show(progress: &Progress, study: usize, of: usize) {
+    progress.bar.set_message(format!("(study {study} of {of})"));
 }
