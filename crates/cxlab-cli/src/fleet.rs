@@ -17,11 +17,10 @@ use cxlab_system::fleet::{
 use cxlab_system::output::{run_id, stamped};
 
 use super::failure::Failure;
-use super::load::load;
-use super::progress::{self, Progress};
+use super::load::changed;
+use super::print;
+use super::progress::{self, Progress, on_interrupt};
 use super::results::{file_name, json, open_folder, replace};
-use super::run::on_interrupt;
-use super::{ScenarioArgs, print};
 
 #[derive(Args)]
 pub(super) struct FleetArgs {
@@ -94,13 +93,8 @@ fn read(args: &FleetArgs, changes: &Changes) -> Result<Loaded, Failure> {
             .split('+')
             .map(move |path| format!("{}={value}", path.trim()))
     });
-    let loaded = load(&ScenarioArgs {
-        scenario: args.scenario.clone(),
-        set: args.set.iter().cloned().chain(assigned).collect(),
-        trust_plugins: false,
-        trace_file: None,
-    })?;
-    loaded.map_err(Failure::from)
+    let set = args.set.iter().cloned().chain(assigned).collect();
+    changed(&args.scenario, set)
 }
 
 /// All combinations of a grid, the last path changing fastest; one without changes without a grid.
@@ -232,21 +226,9 @@ fn seeds(
     report.wall_seconds = begun.elapsed().as_secs_f64();
     let csv = seeds_csv(&report);
     report.run = run_id(&[&report.plan, &csv]);
-    write(
-        folder,
-        &[("seeds.csv", csv), ("seeds.json", json(&report)?)],
-    )?;
-    let dir = folder.path();
-    say(
-        args,
-        &seeds_text(&report),
-        dir,
-        &["seeds.json", "seeds.csv"],
-    )?;
-    if partial {
-        return Err(interrupted(dir, "seeds.json"));
-    }
-    Ok(())
+    let files = [("seeds.json", json(&report)?), ("seeds.csv", csv)];
+    let holds = partial.then(|| MEASURED.to_owned());
+    finish(args, folder, files, &seeds_text(&report), holds)
 }
 
 fn single(
@@ -265,22 +247,12 @@ fn single(
     report.run = run_id(&[&report.plan, &report.seed.to_string(), &csv]);
     let picture = stamped(&svg(&params, &report), &report.run);
     let files = [
-        ("fleet.svg", picture),
-        ("fleet.csv", csv),
         ("fleet.json", json(&report)?),
+        ("fleet.csv", csv),
+        ("fleet.svg", picture),
     ];
-    write(folder, &files)?;
-    let dir = folder.path();
-    say(
-        args,
-        &summary(&report),
-        dir,
-        &["fleet.json", "fleet.csv", "fleet.svg"],
-    )?;
-    if report.partial {
-        return Err(interrupted(dir, "fleet.json"));
-    }
-    Ok(())
+    let holds = report.partial.then(|| MEASURED.to_owned());
+    finish(args, folder, files, &summary(&report), holds)
 }
 
 fn sweep(
@@ -324,38 +296,16 @@ fn sweep(
     let run = run_id(&[&plans.concat(), &csv]);
     let all = serde_json::json!({ "asked": of, "partial": partial, "points": all, "run": run });
     let files = [
-        ("sweep.svg", stamped(&sweep_svg(&found), &run)),
-        ("sweep.json", json(&all)?),
         ("sweep.csv", csv),
+        ("sweep.json", json(&all)?),
+        ("sweep.svg", stamped(&sweep_svg(&found), &run)),
     ];
-    write(folder, &files)?;
-    let dir = folder.path();
-    say(
-        args,
-        &sweep_text(&found),
-        dir,
-        &["sweep.csv", "sweep.json", "sweep.svg"],
-    )?;
-    match partial {
-        true => Err(Failure::Interrupted(format!(
-            "interrupted: {} holds {} of {of} points",
-            dir.join("sweep.csv").display(),
-            found.len()
-        ))),
-        false => Ok(()),
-    }
+    let holds = partial.then(|| format!("holds {} of {of} points", found.len()));
+    finish(args, folder, files, &sweep_text(&found), holds)
 }
 
-fn interrupted(dir: &Path, name: &str) -> Failure {
-    Failure::Interrupted(format!(
-        "interrupted: {} holds what was measured",
-        dir.join(name).display()
-    ))
-}
-
-fn write(folder: &Folder, files: &[(&str, String)]) -> Result<(), Failure> {
-    replace(folder, files, None, &FILES)
-}
+/// What the first file of an interrupted study has.
+const MEASURED: &str = "holds what was measured";
 
 /// Files that a fleet may write.
 const FILES: [&str; 8] = [
@@ -369,15 +319,29 @@ const FILES: [&str; 8] = [
     "sweep.svg",
 ];
 
-fn say(args: &FleetArgs, text: &str, dir: &Path, names: &[&str]) -> Result<(), Failure> {
-    if args.quiet {
-        return Ok(());
+/// Writes files, the last one first, and prints what is in them; of an interrupted study also what the
+/// first one holds.
+fn finish<const N: usize>(
+    args: &FleetArgs,
+    folder: &Folder,
+    mut files: [(&str, String); N],
+    text: &str,
+    interrupted: Option<String>,
+) -> Result<(), Failure> {
+    let shown = |(name, _): &(&str, String)| folder.path().join(name).display().to_string();
+    let written: Vec<String> = files.iter().map(shown).collect();
+    files.reverse();
+    replace(folder, &files, None, &FILES)?;
+    if !args.quiet {
+        print(&format!("{text}\nwritten: {}\n", written.join(", ")))?;
     }
-    let written: Vec<String> = names
-        .iter()
-        .map(|name| dir.join(name).display().to_string())
-        .collect();
-    print(&format!("{text}\nwritten: {}\n", written.join(", ")))
+    match interrupted {
+        Some(holds) => Err(Failure::Interrupted(format!(
+            "interrupted: {} {holds}",
+            written[0]
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Shows how far the studies are.

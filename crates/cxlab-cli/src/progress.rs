@@ -1,4 +1,4 @@
-//! Progress bars on a terminal's standard error.
+//! What a command shows while it works, on a terminal's standard error, and what interrupts it.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -60,4 +60,16 @@ impl Progress {
         // A progress bar that failed is no reason to fail the work.
         let _ = self.thread.map(JoinHandle::join);
     }
+}
+
+/// Sets what the first interrupt does. The second one ends the command at once.
+pub(super) fn on_interrupt(act: impl Fn() + Send + 'static) {
+    let is_asked = AtomicBool::new(false);
+    // Refused only when a handler is set already, and then interrupting ends the run at once.
+    let _ = ctrlc::set_handler(move || {
+        if is_asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        act();
+    });
 }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
@@ -25,7 +24,7 @@ use cxlab_system::table;
 use super::failure::Failure;
 use super::load::load;
 use super::perfetto;
-use super::progress::{self, Progress};
+use super::progress::{self, Progress, on_interrupt};
 use super::ranks::{self, Launched};
 use super::results::{REQUESTS, RUN_FILES, file_name, json, open_folder, write_files};
 use super::seeds;
@@ -184,18 +183,6 @@ pub(super) fn interruptible() -> [Arc<Monitor>; 2] {
     let handler = monitors.clone();
     on_interrupt(move || handler.iter().for_each(|monitor| monitor.interrupt()));
     monitors
-}
-
-/// Sets what the first interrupt does. The second one ends the command at once.
-pub(super) fn on_interrupt(act: impl Fn() + Send + 'static) {
-    let is_asked = AtomicBool::new(false);
-    // Refused only when a handler is set already, and then interrupting ends the run at once.
-    let _ = ctrlc::set_handler(move || {
-        if is_asked.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        act();
-    });
 }
 
 /// Whether that asks for more than one thread.

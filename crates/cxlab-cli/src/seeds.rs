@@ -13,9 +13,8 @@ use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
 
 use super::failure::Failure;
-use super::progress;
+use super::progress::{self, on_interrupt};
 use super::results::{json, write_files};
-use super::run::on_interrupt;
 use super::{Mode, RunArgs, print};
 
 /// Notes that are printed at most; `seeds.json` has them all.
