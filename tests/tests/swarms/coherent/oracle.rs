@@ -381,7 +381,6 @@ impl<'a> Watched<'a> {
     }
 
     /// Checks that hosts and devices count the same messages.
-    #[expect(clippy::too_many_lines, reason = "one case after the other")]
     fn check_counts(&self) -> Totals {
         let mut all = CoherenceStats::default();
         let (mut written_back, mut plain, mut throttled) = (0, 0, 0);
