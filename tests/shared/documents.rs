@@ -10,9 +10,9 @@ use std::path::Path;
 /// # Panics
 /// If a part is missing, or differs and is not to be written.
 pub fn compare(document: &str, parts: &[(&str, String)]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs")
-        .join(document);
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let docs = folders.find_map(|folder| folder.join("docs").canonicalize().ok());
+    let path = docs.unwrap().join(document);
     let mut text = fs::read_to_string(&path).unwrap();
     let mut stale = Vec::new();
     for (name, part) in parts {

@@ -7,7 +7,7 @@ use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
-use cxlab_plan::{Externals, Files, Plan};
+use cxlab_plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
@@ -105,12 +105,10 @@ controller = {{ contexts = 65536 }}
 memory = {{ kind = "fixed", latency = "50 ns", bandwidth = "16 GB/s", queue = 65536 }}
 "#
     );
-    let workload: Arc<dyn Workload> = Arc::new(arrivals);
-    let externals = Externals::from([("arrivals".to_owned(), workload)]);
-    match Plan::with_externals(crate::scenario(&text, &[]), Files::default(), &externals) {
-        Ok(plan) => plan,
-        Err(problems) => panic!("{problems:?}"),
-    }
+    crate::plan_with(
+        crate::scenario(&text, &[]),
+        [("arrivals", Arc::new(arrivals))],
+    )
 }
 
 /// Runs a plan with a seed.
@@ -124,10 +122,7 @@ pub fn measured(plan: &Plan, seed: u64, threads: usize) -> Report {
         monitor: &Monitor::default(),
         rows: None,
     };
-    match run(plan, options) {
-        Ok(report) => report,
-        Err(error) => panic!("{error}"),
-    }
+    run(plan, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Bandwidth and mean latency.

@@ -83,7 +83,6 @@ pub fn run_saved(
     let file = Temporary::default();
     let checkpoints = Checkpoints {
         write: Some((every, &file.0)),
-        restore: None,
         ..Checkpoints::default()
     };
     let report = try_run(plan, threads, checkpoints)?;
@@ -97,7 +96,6 @@ pub fn run_saved(
 pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunError> {
     let checkpoint = Checkpoint::of("saved", bytes).map_err(RunError::Checkpoint)?;
     let checkpoints = Checkpoints {
-        write: None,
         restore: Some(checkpoint),
         ..Checkpoints::default()
     };
@@ -121,21 +119,16 @@ pub fn check(plan: &Plan, expected: &Report, seed: u64) {
     let [before, after] = [0; 2].map(|_| 1 + rng.below(3) as usize);
     let what = format!("saved every {span} ps on {before} threads, then on {after}");
     let every = Every::Simulated(Picos(span));
-    let (report, bytes) = match run_saved(plan, before, every) {
-        Ok(saved) => saved,
-        Err(error) => panic!("{what}: {error}"),
-    };
+    let saved = run_saved(plan, before, every);
+    let (report, bytes) = saved.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(report == *expected, "{what}: saving changed the report");
     let Some(bytes) = bytes else {
         panic!("{what}: no checkpoint was written")
     };
-    match go_on(plan, after, bytes) {
-        Ok(report) => assert!(
-            report == *expected,
-            "{what}: the report is another one\n{}\n{}",
-            report.digest,
-            expected.digest
-        ),
-        Err(error) => panic!("{what}: {error}"),
-    }
+    let report = go_on(plan, after, bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let digests = [&report.digest, &expected.digest];
+    assert!(
+        report == *expected,
+        "{what}: the report is another one: {digests:?}"
+    );
 }

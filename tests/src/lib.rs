@@ -10,13 +10,18 @@ pub mod swarm;
 pub mod systems;
 pub mod turns;
 
-use cxlab_engine::Monitor;
+use std::sync::Arc;
+
+use cxlab_engine::units::SimTime;
+use cxlab_engine::{Monitor, Stop};
 use cxlab_host::RequestRow;
-use cxlab_plan::{Files, Plan};
+use cxlab_plan::{Externals, Files, Plan, Problem};
 use cxlab_scenario::Scenario;
-use cxlab_scenario::diagnostics::{Document, render, validate};
+use cxlab_scenario::diagnostics::{Diagnostics, Document, render, validate};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run};
+use cxlab_system::system::{Notes, System};
+use cxlab_workload::Workload;
 
 /// Settings of a system with one host and one device, whose memory is faster than any link. The
 /// host sends more requests than any window holds.
@@ -59,43 +64,32 @@ pub fn root() -> std::path::PathBuf {
 /// If there is no scenario of that name.
 pub fn shipped(name: &str) -> String {
     let path = root().join("scenarios").join(format!("{name}.toml"));
-    match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) => panic!("{}: {error}", path.display()),
-    }
+    let text = std::fs::read_to_string(&path);
+    text.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Parses a scenario with changes, as the command does.
 ///
 /// # Panics
 /// If the text has a mistake. The message is what a user would see.
-fn scenario(text: &str, set: &[&str]) -> Scenario {
-    let mut document = match Document::parse("scenario.toml", text) {
-        Ok(document) => document,
-        Err(diagnostics) => {
-            panic!(
-                "{}",
-                render(
-                    &diagnostics,
-                    &Document::unparsed("scenario.toml", text),
-                    false
-                )
-            )
-        }
+pub fn scenario(text: &str, set: &[&str]) -> Scenario {
+    const NAME: &str = "scenario.toml";
+    let expect_none = |diagnostics: &Diagnostics, document: &Document| {
+        let shown = || render(diagnostics, document, false);
+        assert!(diagnostics.is_empty(), "{}", shown());
     };
+    let mut document = Document::parse(NAME, text).unwrap_or_else(|diagnostics| {
+        expect_none(&diagnostics, &Document::unparsed(NAME, text));
+        unreachable!("there are diagnostics")
+    });
     for assignment in set {
-        if let Err(diagnostics) = document.set(assignment) {
-            panic!("{}", render(&diagnostics, &document, false));
+        if let Err(wrong) = document.set(assignment) {
+            expect_none(&wrong, &document);
         }
     }
-    let diagnostics = validate(&document, &cxlab_scenario::schema());
-    if !diagnostics.is_empty() {
-        panic!("{}", render(&diagnostics, &document, false));
-    }
-    match serde_json::from_value(document.value().clone()) {
-        Ok(scenario) => scenario,
-        Err(error) => panic!("{error}"),
-    }
+    let wrong = validate(&document, &cxlab_scenario::schema());
+    expect_none(&wrong, &document);
+    serde_json::from_value(document.value().clone()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Resolves a scenario with changes, as the command does.
@@ -104,10 +98,26 @@ fn scenario(text: &str, set: &[&str]) -> Scenario {
 /// If the scenario has a mistake. The message is what a user would see.
 pub fn plan(text: &str, set: &[&str]) -> Plan {
     let files = Files::of(root().join("scenarios"));
-    match Plan::new(scenario(text, set), files) {
-        Ok(plan) => plan,
-        Err(problems) => panic!("{problems:?}"),
-    }
+    Plan::new(scenario(text, set), files).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+/// The plan of a scenario with external workloads of these names.
+///
+/// # Panics
+/// If the scenario has a mistake.
+pub fn plan_with<const N: usize>(
+    scenario: Scenario,
+    workloads: [(&str, Arc<dyn Workload>); N],
+) -> Plan {
+    let externals = workloads.map(|(name, workload)| (name.to_owned(), workload));
+    Plan::with_externals(scenario, Files::default(), &Externals::from(externals))
+        .unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+/// What is wrong with a scenario whose text has no mistake.
+pub fn problems(text: &str, set: &[&str]) -> Vec<Problem> {
+    let planned = Plan::new(scenario(text, set), Files::default());
+    planned.err().unwrap_or_default()
 }
 
 /// The report of a run and a row for each of its requests.
@@ -115,21 +125,69 @@ pub fn plan(text: &str, set: &[&str]) -> Plan {
 /// # Panics
 /// If the run fails.
 pub fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
+    try_rows(plan, plan.scenario.seed, threads).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Like [`rows`], with a seed.
+///
+/// # Errors
+/// The errors of [`run`].
+pub fn try_rows(
+    plan: &Plan,
+    seed: u64,
+    threads: usize,
+) -> Result<(Report, Vec<RequestRow>), RunError> {
     let mut rows = Vec::new();
     let mut keep = |mut more: Vec<RequestRow>| {
         rows.append(&mut more);
         Ok(())
     };
     let options = RunOptions {
-        seed: plan.scenario.seed,
+        seed,
         threads: threads.into(),
         monitor: &Monitor::default(),
         rows: Some(&mut keep),
     };
-    match run(plan, options) {
-        Ok(report) => (report, rows),
-        Err(error) => panic!("{error}"),
+    let report = run(plan, options)?;
+    Ok((report, rows))
+}
+
+/// Expects the same events on other numbers of threads.
+///
+/// # Panics
+/// If a run has another digest.
+#[track_caller]
+pub fn assert_threads(plan: &Plan, digest: &str, threads: impl IntoIterator<Item = usize>) {
+    for threads in threads {
+        let found = rows(plan, threads).0.digest;
+        assert_eq!(found, digest, "{threads} threads");
     }
+}
+
+/// Expects a number within a part of another one, which is not zero.
+///
+/// # Panics
+/// If it is farther away.
+#[track_caller]
+pub fn assert_close(found: f64, expected: f64, within: f64, what: impl std::fmt::Display) {
+    let percent = 100.0 * (found / expected - 1.0);
+    assert!(
+        percent.abs() <= 100.0 * within,
+        "{what}: found {found:.4}, expected {expected:.4}, off by {percent:.2} %"
+    );
+}
+
+/// A system after its run to the end, and the run's digest.
+///
+/// # Panics
+/// If the system cannot be built, or has no end.
+pub fn run_down(plan: &Plan) -> (System, String) {
+    let system = System::build(plan, plan.scenario.seed, Notes::default());
+    let mut system = system.unwrap_or_else(|error| panic!("{error:?}"));
+    let simulation = &mut system.simulation;
+    let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
+    assert_eq!(outcome.stop, Stop::Exhausted);
+    (system, format!("{:016x}", outcome.digest))
 }
 
 /// The text of an event of a link between two devices or switches.
@@ -192,8 +250,5 @@ pub fn stage(name: &str) -> usize {
 /// # Panics
 /// If the scenario has a mistake or the run breaks a law.
 pub fn report(text: &str, set: &[&str]) -> Report {
-    match try_run(&plan(text, set), 1) {
-        Ok(report) => report,
-        Err(error) => panic!("{error}"),
-    }
+    try_run(&plan(text, set), 1).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -426,6 +426,21 @@ pub fn device_of(plan: &Plan, host: usize, hpa: u64) -> usize {
     usize::from(port.0) - plan.hosts.len()
 }
 
+/// Checks that a request is not denied memory that its host has, and not served memory that it has not.
+///
+/// # Panics
+/// If it is, with the scenario's text.
+pub fn check_spans(plan: &Plan, row: &RequestRow, (denied, served): (bool, bool), text: &str) {
+    let host = usize::from(row.requester);
+    let device = device_of(plan, host, row.hpa);
+    let spans = spans(plan, region_of(plan, row.hpa), host, device);
+    let (from, to) = (row.issued_ps, row.completed_ps);
+    let always = spans.iter().any(|span| span.serves(from, to));
+    let never = !spans.iter().any(|span| span.may_serve(from, to));
+    assert!(!denied || !always, "denied what it has: {row:?}\n{text}");
+    assert!(!served || !never, "served what it has not: {row:?}\n{text}");
+}
+
 /// Checks that a host issues requests only while it is present: all
 /// of its requests, unless it leaves.
 ///

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cxlab_engine::units::Bytes;
-use cxlab_plan::{Externals, Files, Plan};
+use cxlab_plan::Plan;
+use cxlab_scenario::Scenario;
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 
@@ -27,22 +28,25 @@ pub trait Script: Clone + Send + Sync + 'static {
     }
 }
 
-/// A script as the external workload `script` of a scenario.
-pub fn externals(script: impl Script) -> Externals {
-    let workload: Arc<dyn Workload> = Arc::new(Scripted(script));
-    Externals::from([("script".to_owned(), workload)])
-}
-
 /// The plan of a scenario that uses `script` as its workload of that name.
 ///
 /// # Panics
 /// If the scenario has a mistake.
 pub fn plan(text: &str, script: impl Script) -> Plan {
-    let scenario = crate::scenario(text, &[]);
-    match Plan::with_externals(scenario, Files::default(), &externals(script)) {
-        Ok(plan) => plan,
-        Err(problems) => panic!("{problems:?}\n{text}"),
-    }
+    plan_of(crate::scenario(text, &[]), script)
+}
+
+/// Like [`plan`], of a scenario that is parsed.
+///
+/// # Panics
+/// If the scenario has a mistake.
+pub fn plan_of(scenario: Scenario, script: impl Script) -> Plan {
+    crate::plan_with(scenario, [("script", workload(script))])
+}
+
+/// A script as an external workload.
+pub fn workload(script: impl Script) -> Arc<dyn Workload> {
+    Arc::new(Scripted(script))
 }
 
 struct Scripted<S>(S);

@@ -12,15 +12,16 @@ use cxlab_system::system::System;
 /// # Panics
 /// If a topology is missing.
 pub fn assert_every_topology(scenarios: &str) {
-    for kind in cxlab_fabric::topology::CATALOG
-        .iter()
-        .map(|entry| entry.name)
-    {
-        assert!(
-            scenarios.contains(&format!("topology = {{ kind = \"{kind}\"")),
-            "no system is a {kind}"
-        );
+    for kind in kinds() {
+        let topology = format!("topology = {{ kind = \"{kind}\"");
+        assert!(scenarios.contains(&topology), "no system is a {kind}");
     }
+}
+
+/// The kinds of topology.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    let entries = cxlab_fabric::topology::CATALOG.iter();
+    entries.map(|entry| entry.name)
 }
 
 /// Draws one system.
@@ -82,6 +83,15 @@ impl Draw {
     }
 }
 
+/// Adds `, key = value` to a table with a random value, once in `n`. A value with a unit is quoted.
+pub fn key(draw: &mut Draw, table: &mut String, n: usize, key: &str, values: &[&str]) {
+    if draw.one_in(n) {
+        let quote = if values[0].contains(' ') { "\"" } else { "" };
+        let value = draw.pick(values);
+        *table += &format!(", {key} = {quote}{value}{quote}");
+    }
+}
+
 /// Properties of a scenario on which its parts depend.
 pub struct Shape {
     /// `fabric.kind`.
@@ -133,21 +143,27 @@ impl Shape {
 
 /// Draws one of these topologies, each a `kind` with its parameters, or one of the catalog that they do not name,
 /// with its defaults. Neither `direct` nor `custom` is drawn.
-pub fn topology(draw: &mut Draw, with_parameters: &[&str]) -> String {
+pub fn topology(draw: &mut Draw, with_parameters: &[&str]) {
     let is_named = |name: &str| {
         let mut kinds = with_parameters.iter().map(|one| one.split('"').next());
         kinds.any(|kind| kind == Some(name))
     };
-    let names = cxlab_fabric::topology::CATALOG
-        .iter()
-        .map(|entry| entry.name);
-    let others: Vec<String> = names
+    let others: Vec<String> = kinds()
         .filter(|name| !["direct", "custom"].contains(name) && !is_named(name))
         .map(|name| format!("{name}\""))
         .collect();
     let others = others.iter().map(String::as_str);
     let all: Vec<&str> = with_parameters.iter().copied().chain(others).collect();
-    format!("topology = {{ kind = \"{} }}", draw.pick(&all))
+    let kind = draw.pick(&all);
+    draw.line(format!("topology = {{ kind = \"{kind} }}"));
+}
+
+/// The same number of credits in each message class of CXL.mem, as a value of `credits`.
+pub fn credits(draw: &mut Draw, numbers: &[&str]) -> String {
+    let number = draw.pick(numbers);
+    let classes = ["m2s_req", "m2s_rwd", "s2m_ndr", "s2m_drs"];
+    let each = classes.map(|class| format!("{class} = {number}"));
+    format!("{{ {} }}", each.join(", "))
 }
 
 /// Topologies that [`shape`] draws with parameters. All others of the catalog have their defaults.
@@ -177,59 +193,48 @@ pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
     };
     let placement = draw.pick(&["split", "paired"]);
     let placement = format!("placement = \"{placement}\"");
-    let names = cxlab_fabric::topology::CATALOG
-        .iter()
-        .map(|entry| entry.name);
-    let others: Vec<&str> = names.filter(|name| !DRAWN.contains(name)).collect();
+    let others: Vec<&str> = kinds().filter(|name| !DRAWN.contains(name)).collect();
+    // A kind with its parameters, and whether one virtual channel suffices.
+    let mut switched = |parameters: String, acyclic| {
+        shape.acyclic = acyclic;
+        shape.topology = format!("{{ kind = \"{parameters}, {placement} }}");
+    };
     match draw.below(14 + others.len()) {
         0 => {
             shape.devices = hosts * draw.between(1, 3);
             (shape.acyclic, shape.direct) = (true, true);
             shape.topology = "{ kind = \"direct\" }".into();
         }
-        1 => {
-            let switches = draw.between(1, 5);
-            shape.acyclic = true;
-            shape.topology = format!("{{ kind = \"chain\", switches = {switches}, {placement} }}");
-        }
+        1 => switched(format!("chain\", switches = {}", draw.between(1, 5)), true),
         2 => {
             let (arity, leaves) = (draw.between(2, 3), draw.between(2, 6));
-            shape.acyclic = true;
-            shape.topology =
-                format!("{{ kind = \"tree\", arity = {arity}, leaves = {leaves}, {placement} }}");
+            switched(format!("tree\", arity = {arity}, leaves = {leaves}"), true);
         }
-        3 => {
-            let switches = draw.between(3, 7);
-            shape.topology = format!("{{ kind = \"ring\", switches = {switches}, {placement} }}");
-        }
+        3 => switched(format!("ring\", switches = {}", draw.between(3, 7)), false),
         4 => {
             let dimensions = draw.pick(&["[1, 3]", "[2, 2]", "[3, 2]", "[3, 3]", "[2, 2, 2]"]);
-            shape.topology =
-                format!("{{ kind = \"mesh\", dimensions = {dimensions}, {placement} }}");
+            switched(format!("mesh\", dimensions = {dimensions}"), false);
         }
         5 => {
             let dimensions = draw.pick(&["[3, 1]", "[3, 3]", "[4, 2]", "[5, 3]", "[3, 2, 2]"]);
-            shape.topology =
-                format!("{{ kind = \"torus\", dimensions = {dimensions}, {placement} }}");
+            switched(format!("torus\", dimensions = {dimensions}"), false);
         }
         6 => {
             let (leaves, spines) = (draw.between(1, 4), draw.between(1, 3));
-            shape.acyclic = true;
-            shape.topology = format!(
-                "{{ kind = \"spine-leaf\", leaves = {leaves}, spines = {spines}, {placement} }}"
-            );
+            let parameters = format!("spine-leaf\", leaves = {leaves}, spines = {spines}");
+            switched(parameters, true);
         }
         7 => {
             let switches = draw.between(1, 5);
-            shape.topology =
-                format!("{{ kind = \"fully-connected\", switches = {switches}, {placement} }}");
+            switched(format!("fully-connected\", switches = {switches}"), false);
         }
         8 => {
             let (routers, global) = (draw.between(1, 3), draw.between(1, 2));
             let groups = draw.between(2, (routers * global + 1).min(4));
-            shape.topology = format!(
-                "{{ kind = \"dragonfly\", groups = {groups}, routers_per_group = {routers}, \
-                 global_links = {global}, {placement} }}"
+            let size = format!("groups = {groups}, routers_per_group = {routers}");
+            switched(
+                format!("dragonfly\", {size}, global_links = {global}"),
+                false,
             );
         }
         9..=11 => custom(draw, &mut shape),
@@ -251,9 +256,7 @@ pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
 /// Draws a random tree of switches with further random links, some of them duplicates.
 fn custom(draw: &mut Draw, shape: &mut Shape) {
     let switches = draw.between(1, 6);
-    let mut links: Vec<(String, String)> = (1..switches)
-        .map(|switch| (format!("s{}", draw.below(switch)), format!("s{switch}")))
-        .collect();
+    let mut links = tree(draw, switches);
     let extra = if switches > 1 { draw.below(5) } else { 0 };
     for _ in 0..extra {
         let a = draw.below(switches);
@@ -266,11 +269,16 @@ fn custom(draw: &mut Draw, shape: &mut Shape) {
 
 fn custom_tree(draw: &mut Draw, shape: &mut Shape) {
     let switches = draw.between(1, 5);
-    let links = (1..switches)
-        .map(|switch| (format!("s{}", draw.below(switch)), format!("s{switch}")))
-        .collect();
+    let links = tree(draw, switches);
     shape.acyclic = true;
     attach(draw, shape, switches, links);
+}
+
+/// Draws the links of a tree of switches.
+fn tree(draw: &mut Draw, switches: usize) -> Vec<(String, String)> {
+    let parents = (1..switches).map(|switch| (draw.below(switch), switch));
+    let links = parents.map(|(parent, switch)| (format!("s{parent}"), format!("s{switch}")));
+    links.collect()
 }
 
 fn attach(draw: &mut Draw, shape: &mut Shape, switches: usize, mut links: Vec<(String, String)>) {
@@ -335,6 +343,18 @@ pub struct LinkRules {
     /// Whether the links join switches of a PBR fabric, so that their flits
     /// are standard ones of 256 B.
     pub pbr: bool,
+}
+
+/// Draws the parameters of all links, and in a third of the fabrics others of those at the edge.
+pub fn links(draw: &mut Draw, rules: LinkRules) {
+    link(draw, "fabric.link", rules);
+    if draw.one_in(3) {
+        let rules = LinkRules {
+            pbr: false,
+            ..rules
+        };
+        link(draw, "fabric.edge_link", rules);
+    }
 }
 
 /// Draws the parameters of the links of a table.
@@ -402,6 +422,18 @@ pub fn link(draw: &mut Draw, table: &str, rules: LinkRules) {
     draw.line(format!("credits = {{ {} }}", credits.join(", ")));
 }
 
+/// Checks each seed.
+///
+/// # Panics
+/// If a check panics: with its seed, behind its own message.
+pub fn each_seed(seeds: std::ops::Range<u64>, check: impl Fn(u64)) {
+    for seed in seeds {
+        let checked = std::panic::AssertUnwindSafe(|| check(seed));
+        let checked = std::panic::catch_unwind(checked);
+        assert!(checked.is_ok(), "seed {seed} fails");
+    }
+}
+
 /// A swarm of random systems.
 pub struct Swarm<'a> {
     /// Module of its tests, for the command that replays a failure.
@@ -435,11 +467,9 @@ impl Swarm<'_> {
             let text = (self.scenario)(seed);
             let checked = std::panic::AssertUnwindSafe(|| check(seed, &text));
             if let Err(cause) = std::panic::catch_unwind(checked) {
-                let message = cause
-                    .downcast_ref::<String>()
-                    .map(String::as_str)
-                    .or_else(|| cause.downcast_ref::<&str>().copied());
-                failed.push((seed, message.unwrap_or("no message").to_owned()));
+                let text = cause.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let message = cause.downcast_ref::<String>().cloned().or(text);
+                failed.push((seed, message.unwrap_or_else(|| "no message".to_owned())));
             }
         }
         if let Some((seed, message)) = failed.first() {

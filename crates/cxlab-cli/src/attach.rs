@@ -118,9 +118,9 @@ mod linux {
     use cxlab_attach::{AttachError, Followed, Options, Target, doctor};
     use serde_json::{Value, json};
 
-    use super::super::load::load;
+    use super::super::load::changed;
+    use super::super::print;
     use super::super::results::json as as_text;
-    use super::super::{ScenarioArgs, print};
     use super::advice::{Advice, Run, Sampling, Tried, advise, advise_sampled};
     use super::located::Located;
     use super::options::{local_latency, options, overlap, placement, time};
@@ -168,22 +168,12 @@ mod linux {
 
     impl Scenarios {
         fn load(args: &AttachArgs) -> Result<Scenarios, Failure> {
-            let one = |scenario: &Path, set: &[String]| -> Result<Loaded, Failure> {
-                load(&ScenarioArgs {
-                    scenario: scenario.to_owned(),
-                    set: set.to_vec(),
-                    trust_plugins: false,
-                    trace_file: None,
-                })?
-                .map_err(Failure::from)
-            };
             let Some(own) = &args.scenario else {
                 return Err(Failure::mistake("no scenario was given"));
             };
-            let own = one(own, &args.set)?;
-            let others = args.against.iter().map(|path| one(path, &[]));
+            let others = args.against.iter().map(|path| changed(path, Vec::new()));
             Ok(Scenarios {
-                own,
+                own: changed(own, args.set.clone())?,
                 others: others.collect::<Result<_, _>>()?,
             })
         }
@@ -246,8 +236,7 @@ mod linux {
         let page = Page::open(args.report.as_deref(), args.quiet)?;
         let mut fabrics = scenarios.fabrics()?;
         let fabric = &mut fabrics[0];
-        let names = fabric.pools().into_iter();
-        let pools: Vec<(String, f64)> = names.zip(fabric.0.unloaded_ns()).collect();
+        let pools = pools(fabric);
         let priced = profile::price(args, path, given, placement(args)?, fabric)?;
         let plan = &scenarios.own.plan;
         let mut text = priced.text(&plan.scenario.name, &pools, &fabric.0);
@@ -269,14 +258,15 @@ mod linux {
             text.push_str(&advice.text());
             found.advice = Some(advice);
         }
-        let mut written = Ok(());
-        if let Some(folder) = &folder {
-            let report = with_devices(&pools, &priced.report())?;
-            written = write_all(folder, plan, &fabrics[0].0, report, &found);
-            let path = folder.path("report.json");
-            text.push_str(&format!("\nwritten: {}\n", path.display()));
-        }
+        let report = with_devices(&pools, &priced.report())?;
+        let written = write_all(&folder, plan, &fabrics[0].0, report, &found, &mut text);
         written.and(page.write(&text))
+    }
+
+    /// The pools of a fabric, with their latency without load.
+    fn pools(fabric: &ProgramFabric<'_>) -> Vec<(String, f64)> {
+        let names = fabric.pools().into_iter();
+        names.zip(fabric.0.unloaded_ns()).collect()
     }
 
     /// The folder of the report, with what is drawn of it.
@@ -303,8 +293,7 @@ mod linux {
             .map(|path| Page::open(Some(path), true))
             .transpose()?;
         let mut fabrics = scenarios.fabrics()?;
-        let names = fabrics[0].pools().into_iter();
-        let pools: Vec<(String, f64)> = names.zip(fabrics[0].0.unloaded_ns()).collect();
+        let pools = pools(&fabrics[0]);
         let followed = cxlab_attach::attach(&options, &mut fabrics[0]);
         let followed = followed.map_err(|error| match error {
             AttachError::Start(_) | AttachError::Trace(_) => Failure::mistake(error),
@@ -322,13 +311,8 @@ mod linux {
             verified,
             ..told(args, scenarios, &followed, &mut fabrics, &pools, &mut text)
         };
-        let mut written = Ok(());
-        if let Some(folder) = &folder {
-            let report = with_devices(&pools, &followed.report)?;
-            written = write_all(folder, plan, &fabrics[0].0, report, &found);
-            let path = folder.path("report.json");
-            text.push_str(&format!("\nwritten: {}\n", path.display()));
-        }
+        let report = with_devices(&pools, &followed.report)?;
+        let mut written = write_all(&folder, plan, &fabrics[0].0, report, &found, &mut text);
         if let Some(page) = record {
             let whole = serde_json::to_string(&followed);
             let whole = whole.map_err(|error| Failure::Internal(format!("the recording: {error}")));
@@ -466,14 +450,20 @@ mod linux {
         Ok(followed)
     }
 
-    /// Writes the report, and what is drawn of it, to a folder.
+    /// Writes the report, and what is drawn of it, to the folder if there is one, which people are told.
     fn write_all(
-        folder: &Folder,
+        folder: &Option<Folder>,
         plan: &Plan,
         fabric: &PlanFabric<'_>,
         report: Value,
         found: &Found,
+        told: &mut String,
     ) -> Result<(), Failure> {
+        let Some(folder) = folder else {
+            return Ok(());
+        };
+        let path = folder.path("report.json");
+        told.push_str(&format!("\nwritten: {}\n", path.display()));
         let (text, run) = whole(plan, fabric, report, found)?;
         folder.write("report.json", &text)?;
         let Some(located) = &found.located else {
@@ -555,30 +545,25 @@ mod linux {
         mut value: Value,
         found: &Found,
     ) -> Result<(String, String), Failure> {
-        if let Some(object) = value.as_object_mut() {
-            object.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
-            object.insert("scenario".to_owned(), plan.scenario.name.clone().into());
-            object.insert("plan_hash".to_owned(), plan.hash.clone().into());
-            let (classes, worst) = fabric.error_classes();
-            let classes: Vec<Value> = classes
-                .into_iter()
-                .map(|(class, part)| json!({ "class": class, "lines": part }))
-                .collect();
-            object.insert(
-                "fabric_error".to_owned(),
-                json!({ "latency": classes, "worst": worst }),
-            );
-            let verified = found.verified.as_ref().map(serde_json::to_value);
-            let located = found.located.as_ref().map(serde_json::to_value);
-            let advice = found.advice.as_ref().map(serde_json::to_value);
-            for (name, part) in [
-                ("verified", verified),
-                ("where", located),
-                ("advice", advice),
-            ] {
-                if let Some(part) = part.transpose().map_err(internal)? {
-                    object.insert(name.to_owned(), part);
-                }
+        let (classes, worst) = fabric.error_classes();
+        let classes = classes.into_iter();
+        let classes: Vec<Value> = classes
+            .map(|(class, part)| json!({ "class": class, "lines": part }))
+            .collect();
+        value["version"] = env!("CARGO_PKG_VERSION").into();
+        value["scenario"] = plan.scenario.name.clone().into();
+        value["plan_hash"] = plan.hash.clone().into();
+        value["fabric_error"] = json!({ "latency": classes, "worst": worst });
+        for (name, part) in [
+            (
+                "verified",
+                found.verified.as_ref().map(serde_json::to_value),
+            ),
+            ("where", found.located.as_ref().map(serde_json::to_value)),
+            ("advice", found.advice.as_ref().map(serde_json::to_value)),
+        ] {
+            if let Some(part) = part.transpose().map_err(internal)? {
+                value[name] = part;
             }
         }
         let run = run_id(&[&value.to_string()]);

@@ -8,7 +8,7 @@ use cxlab_engine::Threads;
 use super::failure::Failure;
 use super::load::load;
 use super::results::{file_name, json, open_folder, replace};
-use super::run::{Progress, compute, interruptible};
+use super::run::{compute, follow, interruptible};
 use super::{ScenarioArgs, print, seed};
 use cxlab_system::analytic::compare::compare;
 use cxlab_system::run::{RunOptions, run};
@@ -55,7 +55,7 @@ pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
     let dir = args.out.clone();
     let dir = dir.unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
     let folder = open_folder(&dir, &FILES)?;
-    let progress = Progress::start(&loaded, &monitor, args.quiet);
+    let progress = follow(&loaded, &monitor, args.quiet);
     let options = RunOptions {
         seed,
         threads: Threads::UpTo(1),

@@ -1,10 +1,9 @@
 //! `cxlab fleet`.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use cxlab_files::Folder;
@@ -16,12 +15,12 @@ use cxlab_system::fleet::{
     sweep_csv, sweep_svg, sweep_text,
 };
 use cxlab_system::output::{run_id, stamped};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
-use super::load::load;
+use super::load::changed;
+use super::print;
+use super::progress::{self, Progress, on_interrupt};
 use super::results::{file_name, json, open_folder, replace};
-use super::{ScenarioArgs, print};
 
 #[derive(Args)]
 pub(super) struct FleetArgs {
@@ -75,12 +74,7 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
     let folder = open_folder(&dir, &FILES)?;
     let watch = Arc::new(Watch::default());
     let handler = Arc::clone(&watch);
-    // Refused only when a handler is set already, and then interrupting ends the run at once.
-    let _ = ctrlc::set_handler(move || {
-        if handler.stop.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
+    on_interrupt(move || handler.stop.store(true, Ordering::Relaxed));
     let result = match args.seeds {
         Some(count) => seeds(&args, first, count, &folder, &watch),
         None if args.grid.is_empty() => single(&args, first, &folder, &watch),
@@ -99,13 +93,8 @@ fn read(args: &FleetArgs, changes: &Changes) -> Result<Loaded, Failure> {
             .split('+')
             .map(move |path| format!("{}={value}", path.trim()))
     });
-    let loaded = load(&ScenarioArgs {
-        scenario: args.scenario.clone(),
-        set: args.set.iter().cloned().chain(assigned).collect(),
-        trust_plugins: false,
-        trace_file: None,
-    })?;
-    loaded.map_err(Failure::from)
+    let set = args.set.iter().cloned().chain(assigned).collect();
+    changed(&args.scenario, set)
 }
 
 /// All combinations of a grid, the last path changing fastest; one without changes without a grid.
@@ -198,7 +187,7 @@ fn seeds(
     let threads = threads(args, loaded);
     let workers = threads.min(count);
     let each = (threads / workers).max(1);
-    let progress = Progress::start(watch, args.quiet);
+    let progress = follow(watch, args.quiet);
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<FleetReport, Failure>>>> =
         (0..count).map(|_| Mutex::new(None)).collect();
@@ -237,21 +226,9 @@ fn seeds(
     report.wall_seconds = begun.elapsed().as_secs_f64();
     let csv = seeds_csv(&report);
     report.run = run_id(&[&report.plan, &csv]);
-    write(
-        folder,
-        &[("seeds.csv", csv), ("seeds.json", json(&report)?)],
-    )?;
-    let dir = folder.path();
-    say(
-        args,
-        &seeds_text(&report),
-        dir,
-        &["seeds.json", "seeds.csv"],
-    )?;
-    if partial {
-        return Err(interrupted(dir, "seeds.json"));
-    }
-    Ok(())
+    let files = [("seeds.json", json(&report)?), ("seeds.csv", csv)];
+    let holds = partial.then(|| MEASURED.to_owned());
+    finish(args, folder, files, &seeds_text(&report), holds)
 }
 
 fn single(
@@ -260,7 +237,7 @@ fn single(
     folder: &Folder,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
-    let progress = Progress::start(watch, args.quiet);
+    let progress = follow(watch, args.quiet);
     let seed = args.seed.unwrap_or(loaded.plan.scenario.seed);
     let report = study(loaded, seed, threads(args, loaded), watch);
     progress.stop();
@@ -270,22 +247,12 @@ fn single(
     report.run = run_id(&[&report.plan, &report.seed.to_string(), &csv]);
     let picture = stamped(&svg(&params, &report), &report.run);
     let files = [
-        ("fleet.svg", picture),
-        ("fleet.csv", csv),
         ("fleet.json", json(&report)?),
+        ("fleet.csv", csv),
+        ("fleet.svg", picture),
     ];
-    write(folder, &files)?;
-    let dir = folder.path();
-    say(
-        args,
-        &summary(&report),
-        dir,
-        &["fleet.json", "fleet.csv", "fleet.svg"],
-    )?;
-    if report.partial {
-        return Err(interrupted(dir, "fleet.json"));
-    }
-    Ok(())
+    let holds = report.partial.then(|| MEASURED.to_owned());
+    finish(args, folder, files, &summary(&report), holds)
 }
 
 fn sweep(
@@ -295,8 +262,8 @@ fn sweep(
     folder: &Folder,
     watch: &Arc<Watch>,
 ) -> Result<(), Failure> {
-    let progress = Progress::start(watch, args.quiet);
-    progress.show(1, points.len());
+    let progress = follow(watch, args.quiet);
+    show(&progress, 1, points.len());
     let of = points.len();
     let mut found = Vec::new();
     let mut failed = Ok(());
@@ -313,7 +280,7 @@ fn sweep(
                 break;
             }
         }
-        progress.show(found.len() + 1, of);
+        show(&progress, found.len() + 1, of);
     }
     progress.stop();
     failed?;
@@ -329,38 +296,16 @@ fn sweep(
     let run = run_id(&[&plans.concat(), &csv]);
     let all = serde_json::json!({ "asked": of, "partial": partial, "points": all, "run": run });
     let files = [
-        ("sweep.svg", stamped(&sweep_svg(&found), &run)),
-        ("sweep.json", json(&all)?),
         ("sweep.csv", csv),
+        ("sweep.json", json(&all)?),
+        ("sweep.svg", stamped(&sweep_svg(&found), &run)),
     ];
-    write(folder, &files)?;
-    let dir = folder.path();
-    say(
-        args,
-        &sweep_text(&found),
-        dir,
-        &["sweep.csv", "sweep.json", "sweep.svg"],
-    )?;
-    match partial {
-        true => Err(Failure::Interrupted(format!(
-            "interrupted: {} holds {} of {of} points",
-            dir.join("sweep.csv").display(),
-            found.len()
-        ))),
-        false => Ok(()),
-    }
+    let holds = partial.then(|| format!("holds {} of {of} points", found.len()));
+    finish(args, folder, files, &sweep_text(&found), holds)
 }
 
-fn interrupted(dir: &Path, name: &str) -> Failure {
-    Failure::Interrupted(format!(
-        "interrupted: {} holds what was measured",
-        dir.join(name).display()
-    ))
-}
-
-fn write(folder: &Folder, files: &[(&str, String)]) -> Result<(), Failure> {
-    replace(folder, files, None, &FILES)
-}
+/// What the first file of an interrupted study has.
+const MEASURED: &str = "holds what was measured";
 
 /// Files that a fleet may write.
 const FILES: [&str; 8] = [
@@ -374,63 +319,44 @@ const FILES: [&str; 8] = [
     "sweep.svg",
 ];
 
-fn say(args: &FleetArgs, text: &str, dir: &Path, names: &[&str]) -> Result<(), Failure> {
-    if args.quiet {
-        return Ok(());
+/// Writes files, the last one first, and prints what is in them; of an interrupted study also what the
+/// first one holds.
+fn finish<const N: usize>(
+    args: &FleetArgs,
+    folder: &Folder,
+    mut files: [(&str, String); N],
+    text: &str,
+    interrupted: Option<String>,
+) -> Result<(), Failure> {
+    let shown = |(name, _): &(&str, String)| folder.path().join(name).display().to_string();
+    let written: Vec<String> = files.iter().map(shown).collect();
+    files.reverse();
+    replace(folder, &files, None, &FILES)?;
+    if !args.quiet {
+        print(&format!("{text}\nwritten: {}\n", written.join(", ")))?;
     }
-    let written: Vec<String> = names
-        .iter()
-        .map(|name| dir.join(name).display().to_string())
-        .collect();
-    print(&format!("{text}\nwritten: {}\n", written.join(", ")))
+    match interrupted {
+        Some(holds) => Err(Failure::Interrupted(format!(
+            "interrupted: {} {holds}",
+            written[0]
+        ))),
+        None => Ok(()),
+    }
 }
 
-/// A progress bar on a terminal's standard error.
-struct Progress {
-    done: Arc<AtomicBool>,
-    bar: Option<(ProgressBar, std::thread::JoinHandle<()>)>,
+/// Shows how far the studies are.
+fn follow(watch: &Arc<Watch>, quiet: bool) -> Progress {
+    let template = "{elapsed_precise} [{bar:30}] {pos} of about {len} clusters {msg}";
+    let watch = Arc::clone(watch);
+    Progress::start(progress::bar(template, None, quiet), move |bar| {
+        let now = watch.done.load(Ordering::Relaxed);
+        // Searches may take more steps than was thought.
+        bar.set_length(watch.expected.load(Ordering::Relaxed).max(now));
+        bar.set_position(now);
+    })
 }
 
-impl Progress {
-    fn start(watch: &Arc<Watch>, quiet: bool) -> Progress {
-        let done = Arc::new(AtomicBool::new(false));
-        if quiet || !std::io::stderr().is_terminal() {
-            return Progress { done, bar: None };
-        }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        let template = "{elapsed_precise} [{bar:30}] {pos} of about {len} clusters {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        let (stop, watch, shown) = (Arc::clone(&done), Arc::clone(watch), bar.clone());
-        let thread = std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                let now = watch.done.load(Ordering::Relaxed);
-                // Searches may take more steps than was thought.
-                shown.set_length(watch.expected.load(Ordering::Relaxed).max(now));
-                shown.set_position(now);
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            shown.finish_and_clear();
-        });
-        Progress {
-            done,
-            bar: Some((bar, thread)),
-        }
-    }
-
-    /// Shows on the progress bar which study of a sweep is running.
-    fn show(&self, study: usize, of: usize) {
-        if let Some((bar, _)) = &self.bar {
-            bar.set_message(format!("(study {study} of {of})"));
-        }
-    }
-
-    fn stop(self) {
-        self.done.store(true, Ordering::Relaxed);
-        if let Some((_, thread)) = self.bar {
-            // A progress bar that failed is no reason to fail a study.
-            let _ = thread.join();
-        }
-    }
+/// Shows on the progress bar which study of a sweep is running.
+fn show(progress: &Progress, study: usize, of: usize) {
+    progress.bar.set_message(format!("(study {study} of {of})"));
 }

@@ -15,6 +15,7 @@ mod new;
 mod perfetto;
 mod plan;
 mod program_fabric;
+mod progress;
 mod ranks;
 mod results;
 mod run;

@@ -3,10 +3,15 @@
 use cxlab_device::ControllerPreset;
 use cxlab_engine::catalog::{Entry, Part, Preset};
 use cxlab_fabric::switch::SwitchPreset;
+use cxlab_fabric::{manager, routing, topology};
+use cxlab_fleet::{demand, placement, policy};
 use cxlab_host::{ProcessorPreset, RequesterPreset};
 use cxlab_link::LinkPreset;
+use cxlab_memory::{prefetch, victim};
+use cxlab_os::policy as os;
 use cxlab_scenario::DevicePreset;
 use cxlab_scenario::diagnostics::nearest;
+use cxlab_workload::pattern;
 
 use super::failure::Failure;
 use super::print;
@@ -62,57 +67,37 @@ fn presets() -> Vec<Listing> {
 
 fn all() -> Vec<Listing> {
     let mut listings = vec![
-        listing(
-            "topologies",
-            "fabric.topology.kind",
-            cxlab_fabric::topology::CATALOG,
-        ),
-        listing("routings", "fabric.routing", cxlab_fabric::routing::CATALOG),
-        listing(
-            "workloads",
-            "hosts[].workload.kind",
-            cxlab_workload::pattern::CATALOG,
-        ),
+        listing("topologies", "fabric.topology.kind", topology::CATALOG),
+        listing("routings", "fabric.routing", routing::CATALOG),
+        listing("workloads", "hosts[].workload.kind", pattern::CATALOG),
         listing("media", "devices[].memory.kind", cxlab_memory::CATALOG),
         listing(
             "victim-policies",
             "devices[].coherence.victim.kind",
-            cxlab_memory::victim::CATALOG,
+            victim::CATALOG,
         ),
         listing(
             "prefetchers",
             "devices[].memory.prefetch.kind",
-            cxlab_memory::prefetch::CATALOG,
+            prefetch::CATALOG,
         ),
         listing(
             "page-placements",
             "hosts[].os.placement.kind",
-            cxlab_os::policy::placement::CATALOG,
+            os::placement::CATALOG,
         ),
         listing(
             "migration-policies",
             "hosts[].os.migration.kind",
-            cxlab_os::policy::migration::CATALOG,
+            os::migration::CATALOG,
         ),
-        listing(
-            "vm-demands",
-            "fleet.demand.kind",
-            cxlab_fleet::demand::CATALOG,
-        ),
-        listing(
-            "vm-placements",
-            "fleet.placement.kind",
-            cxlab_fleet::placement::CATALOG,
-        ),
-        listing(
-            "pool-policies",
-            "fleet.pool.kind",
-            cxlab_fleet::policy::CATALOG,
-        ),
+        listing("vm-demands", "fleet.demand.kind", demand::CATALOG),
+        listing("vm-placements", "fleet.placement.kind", placement::CATALOG),
+        listing("pool-policies", "fleet.pool.kind", policy::CATALOG),
         listing(
             "grant-policies",
             "fabric_manager.policy.kind",
-            cxlab_fabric::manager::CATALOG,
+            manager::CATALOG,
         ),
     ];
     listings.extend(presets());

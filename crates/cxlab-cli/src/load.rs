@@ -22,6 +22,17 @@ impl From<Mistakes> for Failure {
     }
 }
 
+/// Reads, checks and resolves a scenario with changes, or fails.
+pub(super) fn changed(scenario: &Path, set: Vec<String>) -> Result<Loaded, Failure> {
+    let args = ScenarioArgs {
+        scenario: scenario.to_owned(),
+        set,
+        trust_plugins: false,
+        trace_file: None,
+    };
+    load(&args)?.map_err(Failure::from)
+}
+
 /// Reads, checks and resolves a scenario.
 pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Failure> {
     if args.trust_plugins {

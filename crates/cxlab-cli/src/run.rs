@@ -1,9 +1,7 @@
 //! `cxlab run`.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
@@ -22,11 +20,11 @@ use cxlab_system::run::{
     unused_threads,
 };
 use cxlab_system::table;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
 use super::perfetto;
+use super::progress::{self, Progress, on_interrupt};
 use super::ranks::{self, Launched};
 use super::results::{REQUESTS, RUN_FILES, file_name, json, open_folder, write_files};
 use super::seeds;
@@ -91,7 +89,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     let checkpoints = checkpoints(&args, &not_written);
     // Only an empty folder goes: one that was made in vain.
     let checkpoints = checkpoints.inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
-    let progress = Progress::start(&loaded, &monitor, args.quiet || !first);
+    let progress = follow(&loaded, &monitor, args.quiet || !first);
     let result = match ranks {
         Some(ranks) => {
             let report = run_on(&loaded, &args, seed, ranks, (&monitor, checkpoints));
@@ -183,13 +181,7 @@ fn outcome(args: &RunArgs, dir: &Path, report: &Report) -> Result<(), Failure> {
 pub(super) fn interruptible() -> [Arc<Monitor>; 2] {
     let monitors = [(); 2].map(|()| Arc::new(Monitor::default()));
     let handler = monitors.clone();
-    // Refused only when a handler is set already, and then interrupting ends the run at once.
-    let _ = ctrlc::set_handler(move || {
-        if handler[0].is_interrupted() {
-            std::process::exit(130);
-        }
-        handler.iter().for_each(|monitor| monitor.interrupt());
-    });
+    on_interrupt(move || handler.iter().for_each(|monitor| monitor.interrupt()));
     monitors
 }
 
@@ -440,59 +432,20 @@ fn written(dir: &Path, requests: bool) -> Vec<String> {
         .collect()
 }
 
-/// A progress bar on a terminal's standard error.
-pub(super) struct Progress {
-    done: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Progress {
-    pub(super) fn start(loaded: &Loaded, monitor: &Arc<Monitor>, quiet: bool) -> Progress {
-        let done = Arc::new(AtomicBool::new(false));
-        if quiet || !std::io::stderr().is_terminal() {
-            return Progress { done, thread: None };
+/// Shows how far a run is.
+pub(super) fn follow(loaded: &Loaded, monitor: &Arc<Monitor>, quiet: bool) -> Progress {
+    let expected = expected_requests(&loaded.plan);
+    let template = progress::REQUESTS[usize::from(expected.is_some())];
+    let (monitor, mut before) = (Arc::clone(monitor), 0);
+    Progress::start(progress::bar(template, expected, quiet), move |bar| {
+        if monitor.before() > before {
+            // What a checkpoint had done is no sign of how fast this run is.
+            before = monitor.before();
+            bar.set_position(before);
+            bar.reset_eta();
         }
-        let expected = expected_requests(&loaded.plan);
-        let bar = ProgressBar::with_draw_target(expected, ProgressDrawTarget::stderr_with_hz(5));
-        let template = match expected {
-            Some(_) => {
-                "{elapsed_precise} [{bar:30}] {pos}/{len} requests {per_sec}, {eta} left {msg}"
-            }
-            None => "{elapsed_precise} {spinner} {pos} requests {per_sec} {msg}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        let (stop, monitor) = (Arc::clone(&done), Arc::clone(monitor));
-        let thread = std::thread::spawn(move || {
-            let mut before = 0;
-            while !stop.load(Ordering::Relaxed) {
-                if monitor.before() > before {
-                    // What a checkpoint had done is no sign of how fast this run is.
-                    before = monitor.before();
-                    bar.set_position(before);
-                    bar.reset_eta();
-                }
-                bar.set_position(monitor.work());
-                bar.set_message(format!(
-                    "({:.1} us simulated)",
-                    monitor.time().0 as f64 / 1e6
-                ));
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            bar.finish_and_clear();
-        });
-        Progress {
-            done,
-            thread: Some(thread),
-        }
-    }
-
-    pub(super) fn stop(mut self) {
-        self.done.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A progress bar that failed is no reason to fail a run.
-            let _ = thread.join();
-        }
-    }
+        bar.set_position(monitor.work());
+        let simulated_us = monitor.time().0 as f64 / 1e6;
+        bar.set_message(format!("({simulated_us:.1} us simulated)"));
+    })
 }

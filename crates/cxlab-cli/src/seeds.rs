@@ -1,9 +1,7 @@
 //! `cxlab run --seeds`: runs of one plan side by side.
 
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use cxlab_engine::{Monitor, Threads};
 use cxlab_files::Folder;
@@ -13,9 +11,9 @@ use cxlab_scenario::ThreadLimit;
 use cxlab_system::output::stamped;
 use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
+use super::progress::{self, on_interrupt};
 use super::results::{json, write_files};
 use super::{Mode, RunArgs, print};
 
@@ -119,11 +117,8 @@ pub(super) fn run_all(
     let monitors: Arc<[Monitor]> = (0..count).map(|_| Monitor::default()).collect();
     let interrupted = Arc::new(AtomicBool::new(false));
     let handler = (Arc::clone(&monitors), Arc::clone(&interrupted));
-    // Refused only when a handler is set already, and then interrupting ends the run at once.
-    let _ = ctrlc::set_handler(move || {
-        if handler.1.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
+    on_interrupt(move || {
+        handler.1.store(true, Ordering::Relaxed);
         handler.0.iter().for_each(Monitor::interrupt);
     });
     let runs = Runs {
@@ -206,26 +201,14 @@ fn finish(
     Ok(())
 }
 
-/// A progress bar of all runs on a terminal's standard error.
+/// A progress bar of all runs.
 fn show_progress(runs: &Runs<'_>, done: &AtomicBool, quiet: bool) {
-    if quiet || !std::io::stderr().is_terminal() {
-        return;
-    }
     let count = runs.monitors.len();
     let expected = expected_requests(&runs.loaded.plan).map(|one| one * count as u64);
-    let bar = ProgressBar::with_draw_target(expected, ProgressDrawTarget::stderr_with_hz(5));
-    let template = match expected {
-        Some(_) => "{elapsed_precise} [{bar:30}] {pos}/{len} requests {per_sec}, {eta} left {msg}",
-        None => "{elapsed_precise} {spinner} {pos} requests {per_sec} {msg}",
-    };
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    while !done.load(Ordering::Relaxed) {
+    let template = progress::REQUESTS[usize::from(expected.is_some())];
+    progress::follow(&progress::bar(template, expected, quiet), done, |bar| {
         bar.set_position(runs.monitors.iter().map(Monitor::work).sum());
         let finished = runs.finished.load(Ordering::Relaxed);
         bar.set_message(format!("({finished} of {count} runs)"));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    bar.finish_and_clear();
+    });
 }

@@ -1,7 +1,6 @@
 //! `cxlab trace`: import, inspect and capture memory traces.
 
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -13,9 +12,10 @@ use cxlab_workload::{
     CaptureError, CaptureOptions, Footprint, Hierarchy, OpKind, Recorder, Sampling, Summary,
     TraceError, find_program,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::failure::Failure;
+use super::progress::bar;
 use super::{OutputFormat, print};
 
 #[derive(Subcommand)]
@@ -161,20 +161,6 @@ pub(super) fn trace(command: TraceCommand) -> Result<(), Failure> {
     }
 }
 
-/// A progress bar on a terminal's standard error; the length is set when it is known.
-fn bar(template: &str) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr_with_hz(5)
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
-}
-
 fn summary(summary: &Summary, out: &Path) -> String {
     let records = summary.records();
     format!(
@@ -232,9 +218,9 @@ fn check_read_format(name: Option<&str>) -> Result<(), Failure> {
 
 /// A progress bar that counts the bytes read of a trace.
 fn bytes_bar() -> ProgressBar {
-    bar(
-        "{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
-    )
+    let template = "{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} \
+                    {binary_bytes_per_sec}, {eta} left";
+    bar(template, None, false)
 }
 
 fn import_trace(args: &ImportArgs) -> Result<(), Failure> {
@@ -306,12 +292,10 @@ fn info(path: &Path, format: OutputFormat) -> Result<(), Failure> {
     if !info.provenance.is_empty() {
         row("made by", info.provenance.clone());
     }
+    let (all, reads, writes) = (info.accesses, info.reads, info.writes);
     row(
         "accesses",
-        format!(
-            "{} ({} reads, {} writes)",
-            info.accesses, info.reads, info.writes
-        ),
+        format!("{all} ({reads} reads, {writes} writes)"),
     );
     let lines = info.footprint.lines();
     let how = match info.footprint {
@@ -320,21 +304,14 @@ fn info(path: &Path, format: OutputFormat) -> Result<(), Failure> {
             format!(", estimated from 1 page in {one_page_in}")
         }
     };
-    row(
-        "footprint",
-        format!(
-            "{lines} lines, {:.2} MiB{how}",
-            lines as f64 * 64.0 / 1048576.0
-        ),
-    );
+    let mib = lines as f64 * 64.0 / 1048576.0;
+    row("footprint", format!("{lines} lines, {mib:.2} MiB{how}"));
     if let Some((first, last)) = times {
         row("time", format!("{first} ps to {last} ps"));
     }
-    let each = info.file_bytes as f64 / info.accesses.max(1) as f64;
-    row(
-        "size",
-        format!("{} bytes, {each:.2} an access", info.file_bytes),
-    );
+    let bytes = info.file_bytes;
+    let each = bytes as f64 / info.accesses.max(1) as f64;
+    row("size", format!("{bytes} bytes, {each:.2} an access"));
     print(&text)
 }
 
@@ -345,16 +322,10 @@ fn head(path: &Path, n: u64) -> Result<(), Failure> {
     let mut text = String::new();
     for record in cxlab_workload::head(path, n).map_err(Failure::mistake)? {
         let record = record.map_err(Failure::mistake)?;
-        let kind = if record.kind == OpKind::Write {
-            'W'
-        } else {
-            'R'
-        };
-        text.push_str(&format!(
-            "{:#x} {kind} {}\n",
-            record.line.0 * 64,
-            record.time.0
-        ));
+        let is_write = record.kind == OpKind::Write;
+        let kind = if is_write { 'W' } else { 'R' };
+        let (address, time) = (record.line.0 * 64, record.time.0);
+        text.push_str(&format!("{address:#x} {kind} {time}\n"));
         if text.len() > PRINT_BYTES {
             print(&text)?;
             text.clear();
@@ -401,7 +372,8 @@ fn capture(args: CaptureArgs) -> Result<(), Failure> {
         ..default
     };
     check_program(&options.command[0])?;
-    let bar = bar("{elapsed_precise} {spinner} {human_pos} accesses {per_sec}");
+    let template = "{elapsed_precise} {spinner} {human_pos} accesses {per_sec}";
+    let bar = bar(template, None, false);
     let result = cxlab_workload::capture(&options, &mut |done, all| {
         if all > 0 {
             bar.set_length(all);

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Case, check_cases};
 use cxlab_engine::Monitor;
-use cxlab_plan::load;
+use cxlab_plan::load::{self, Loaded, Mistakes};
 use cxlab_plan::{Externals, Files};
 use cxlab_system::report::{HostReport, Report};
 use cxlab_system::run::{RunOptions, run};
@@ -41,11 +41,13 @@ hosts = ["h1"]
 devices = ["d1"]
 "#;
 
+fn resolved(text: &str) -> Result<Loaded, Mistakes> {
+    let document = load::read("s.toml", text, &[])?;
+    load::resolve(document, Files::default(), &Externals::new())
+}
+
 fn report(text: &str, threads: usize) -> Report {
-    let document = load::read("s.toml", text, &[]).unwrap();
-    let plan = load::resolve(document, Files::default(), &Externals::new())
-        .unwrap()
-        .plan;
+    let plan = resolved(text).unwrap().plan;
     let options = RunOptions {
         seed: 1,
         threads: threads.into(),
@@ -100,10 +102,7 @@ fn a_region_across_the_gap_is_refused() {
 #[test]
 fn without_regions_every_host_reaches_every_device() {
     let text = &ISLANDS[..ISLANDS.find("[[regions]]").unwrap()];
-    let document = load::read("s.toml", text, &[]).unwrap();
-    let mistakes = load::resolve(document, Files::default(), &Externals::new())
-        .err()
-        .unwrap();
+    let mistakes = resolved(text).err().unwrap();
     let said = mistakes.render(false);
     for part in [
         "`fabric.topology`: no path leads from requester `h0` to device `d1`",

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Folder, cxlab};
+use common::{Folder, finish};
 use cxlab_engine::Monitor;
 use cxlab_engine::units::Bytes;
 use cxlab_plan::load::{self, Loaded};
@@ -192,39 +192,38 @@ name = "nic"
 
 #[test]
 fn a_key_that_a_device_does_not_read_is_noted() {
-    let note = |set: &[&str], path: &str| {
+    let check = |set: &[&str], path: &str, expected: bool| {
         let loaded = read(ACCELERATOR, set).unwrap_or_else(|error| panic!("{set:?}: {error}"));
-        paths(&loaded).contains(&path)
+        let path = format!("accelerators[0].device.{path}");
+        assert_eq!(paths(&loaded).contains(&path.as_str()), expected, "{set:?}");
     };
-    let device = "accelerators[0].device";
     let atc = "accelerators[0].device.atc={ requests = 4 }";
-    assert!(note(&[atc], &format!("{device}.atc")));
-    assert!(!note(&[atc, "hosts[0].os={}"], &format!("{device}.atc")));
+    check(&[atc], "atc", true);
+    check(&[atc, "hosts[0].os={}"], "atc", false);
     let dmc = "accelerators[0].device.dmc={ ways = 2 }";
-    assert!(note(&[dmc], &format!("{device}.dmc")));
+    check(&[dmc], "dmc", true);
     let memory = "accelerators[0].memory={ capacity = \"256 MiB\" }";
-    assert!(!note(&[dmc, memory], &format!("{device}.dmc")));
+    check(&[dmc, memory], "dmc", false);
     // Who knows of each line whether the host may hold it has no bias.
     let page = "accelerators[0].device.bias_page=\"256 B\"";
     let coherent = "accelerators[0].memory={ capacity = \"256 MiB\", class = \"hdm-db\" }";
     let flits = "fabric.link.generation=\"6\"";
-    assert!(!note(&[page, memory], &format!("{device}.bias_page")));
-    assert!(note(
-        &[page, coherent, flits],
-        &format!("{device}.bias_page")
-    ));
+    check(&[page, memory], "bias_page", false);
+    check(&[page, coherent, flits], "bias_page", true);
     let cache = "accelerators[0].device.cache={ size = \"64 KiB\" }";
-    assert!(!note(&[cache], &format!("{device}.cache.size")));
+    check(&[cache], "cache.size", false);
     let pcie = "accelerators[0].device.kind=\"pcie\"";
-    assert!(note(&[cache, pcie], &format!("{device}.cache.size")));
+    check(&[cache, pcie], "cache.size", true);
     let simple = host(KINDS[0].1);
-    let filter = "devices[0].coherence.filter={ lines = 64 }";
-    assert_eq!(
-        paths(&read(&simple, &[filter]).unwrap()),
-        ["devices[0].coherence.filter"]
-    );
-    let switch = "fabric.switch={ max_ports = 64 }";
-    assert_eq!(paths(&read(&simple, &[switch]).unwrap()), ["fabric.switch"]);
+    for (set, path) in [
+        (
+            "devices[0].coherence.filter={ lines = 64 }",
+            "devices[0].coherence.filter",
+        ),
+        ("fabric.switch={ max_ports = 64 }", "fabric.switch"),
+    ] {
+        assert_eq!(paths(&read(&simple, &[set]).unwrap()), [path]);
+    }
 }
 
 #[test]
@@ -294,33 +293,35 @@ fn an_event_after_the_end_is_told_before_the_run_or_after_it() {
 }
 
 #[test]
-fn an_error_about_a_size_says_what_is_near_it() {
+fn an_error_about_a_size_or_a_time_says_what_is_near_it() {
     let text = host(KINDS[2].1);
-    let error = read(&text, &["hosts[0].processor.llc.size=\"64 MB\""]);
-    let error = error.err().unwrap();
-    for part in [
-        "hosts[0].processor.llc.size",
-        "found 64 MB",
-        "such as 60 MiB",
+    for (set, parts) in [
+        (
+            "llc.size=\"64 MB\"",
+            &[
+                "hosts[0].processor.llc.size",
+                "found 64 MB",
+                "such as 60 MiB",
+            ][..],
+        ),
+        // Times are whole picoseconds.
+        (
+            "cycle=\"0.4167 ns\"",
+            &[
+                "0.4167 ns",
+                "whole number of ps",
+                "\"416 ps\"",
+                "\"417 ps\"",
+            ],
+        ),
     ] {
-        assert!(error.contains(part), "{part}: {error}");
+        let error = read(&text, &[&format!("hosts[0].processor.{set}")]);
+        let error = error.err().unwrap();
+        for part in parts {
+            assert!(error.contains(part), "{part}: {error}");
+        }
     }
     read(&text, &["hosts[0].processor.llc.size=\"60 MiB\""]).unwrap();
-}
-
-#[test]
-fn a_time_finer_than_a_picosecond_is_refused_with_the_reason() {
-    let text = host(KINDS[2].1);
-    let error = read(&text, &["hosts[0].processor.cycle=\"0.4167 ns\""]);
-    let error = error.err().unwrap();
-    for part in [
-        "0.4167 ns",
-        "whole number of ps",
-        "\"416 ps\"",
-        "\"417 ps\"",
-    ] {
-        assert!(error.contains(part), "{part}: {error}");
-    }
 }
 
 #[test]
@@ -343,39 +344,20 @@ fn check_and_plan_warn_and_run_notes_with_file_and_line() {
     let text = host(
         "workload = { kind = \"uniform\" }\nissue = { cache = { size = \"64 KiB\", mshrs = 4 } }",
     );
-    let scenario = folder.file("s.toml", text.as_bytes());
-    let out = folder.path("out");
+    folder.file("s.toml", text.as_bytes());
     let path = "hosts[0].issue.cache.mshrs";
     let line = "s.toml:7";
-    let checked = cxlab(&[&"check", &scenario]);
-    assert_eq!(checked.code, Some(0));
-    for part in ["warning", path, line] {
-        assert!(checked.stdout.contains(part), "{part}: {}", checked.stdout);
-    }
-    let listed = cxlab(&[&"check", &scenario, &"--format=json"]);
-    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let checked = folder.cxlab("check s.toml").ends(0);
+    checked.prints(&["warning", path, line]);
+    let listed = folder.cxlab("check s.toml --format=json").stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed[0]["level"], "warning");
-    assert_eq!(
-        (&listed[0]["path"], &listed[0]["line"]),
-        (&path.into(), &7.into())
-    );
-    let planned = cxlab(&[&"plan", &scenario]).stdout;
-    assert!(
-        planned.contains(line) && planned.contains(path),
-        "{planned}"
-    );
-    let ran = cxlab(&[
-        &"run",
-        &scenario,
-        &"--out",
-        &out,
-        &"--set",
-        &"measure.requests=100",
-    ])
-    .stdout;
-    assert!(ran.contains("note: ") && ran.contains(line), "{ran}");
-    let report = std::fs::read_to_string(out.join("report.json")).unwrap();
-    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(listed[0]["path"], path);
+    assert_eq!(listed[0]["line"], 7);
+    folder.cxlab("plan s.toml").prints(&[line, path]);
+    let ran = folder.cxlab("run s.toml --out out --set measure.requests=100");
+    ran.prints(&["note: ", line]);
+    let report = folder.json("out/report.json");
     let notes = report["notes"].as_array().unwrap();
     assert!(notes.iter().any(|note| note["path"] == path), "{notes:?}");
 }
@@ -383,22 +365,15 @@ fn check_and_plan_warn_and_run_notes_with_file_and_line() {
 #[test]
 fn threads_that_do_not_help_are_not_used_and_the_run_says_so() {
     let folder = Folder::new("limit");
-    let scenario = folder.file("s.toml", host(KINDS[0].1).as_bytes());
-    let out = folder.path("out");
-    let set = "measure.requests=100";
+    folder.file("s.toml", host(KINDS[0].1).as_bytes());
     let run = |threads: &[&str]| {
-        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"run", &scenario, &"--out", &out];
-        args.extend([&"--set" as &dyn AsRef<std::ffi::OsStr>, &set]);
-        args.extend(threads.iter().map(|arg| arg as &dyn AsRef<std::ffi::OsStr>));
-        cxlab(&args).stdout
+        let mut run = folder.command("run s.toml --out out --set measure.requests=100");
+        finish(run.args(threads))
     };
     let many = run(&["--threads", "200"]);
-    assert!(
-        many.contains("found 200 threads, and the run used 1"),
-        "{many}"
-    );
+    many.prints(&["found 200 threads, and the run used 1"]);
     for few in [&[][..], &["--threads", "auto"], &["--threads", "1"]] {
-        let said = run(few);
+        let said = run(few).stdout;
         assert!(!said.contains("--threads"), "{few:?}: {said}");
     }
 }

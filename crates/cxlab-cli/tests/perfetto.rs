@@ -4,27 +4,21 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use common::{Folder, cxlab};
+use common::Folder;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-const BASE: &str = include_str!("common/base.toml");
-
-fn run(scenario: &Path, out: &Path, arguments: &[&dyn AsRef<OsStr>]) -> String {
-    let mut all: Vec<&dyn AsRef<OsStr>> = vec![&"run", &scenario, &"--out", &out];
-    all.extend(arguments);
-    let output = cxlab(&all);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    output.stderr
+/// Runs the base scenario, and returns what it says.
+fn run(folder: &Folder, more: &str) -> String {
+    let run = folder.cxlab(&format!("run base.toml {more}"));
+    run.ends(0).stderr
 }
 
-fn events(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let trace: Value = serde_json::from_str(&text).unwrap();
+fn events(folder: &Folder) -> Vec<Value> {
+    let trace = folder.json("t.json");
     trace["traceEvents"].as_array().unwrap().clone()
 }
 
@@ -71,18 +65,12 @@ fn log(path: PathBuf) -> BTreeMap<(i64, i64), (i64, i64)> {
 
 #[test]
 fn the_stages_of_every_request_of_the_window_sum_to_its_latency() {
-    let folder = Folder::new("perfetto-sum");
-    let base = folder.file("base.toml", BASE.as_bytes());
-    let (out, trace) = (folder.path("out"), folder.path("t.json"));
-    let window = "--perfetto-window=5us..6us";
-    let told = run(
-        &base,
-        &out,
-        &[&"--requests", &"--perfetto", &trace, &window],
-    );
-    let events = events(&trace);
+    let folder = Folder::with_base("perfetto-sum");
+    let window = "--perfetto t.json --perfetto-window=5us..6us";
+    let told = run(&folder, &format!("--out out --requests {window}"));
+    let events = events(&folder);
     let (requests, stages) = (by_request(&events, "request"), by_request(&events, "stage"));
-    let log = log(out.join("requests.parquet"));
+    let log = log(folder.path("out/requests.parquet"));
     let inside = log
         .values()
         .filter(|(from, to)| *from >= 5_000_000 && *to <= 6_000_000);
@@ -107,15 +95,12 @@ fn the_stages_of_every_request_of_the_window_sum_to_its_latency() {
 
 #[test]
 fn places_of_requests_are_on_the_tracks_of_links_and_devices() {
-    let folder = Folder::new("perfetto-places");
-    let base = folder.file("base.toml", BASE.as_bytes());
-    let trace = folder.path("t.json");
+    let folder = Folder::with_base("perfetto-places");
     run(
-        &base,
-        &folder.path("out"),
-        &[&"--perfetto", &trace, &"--perfetto-requests=50"],
+        &folder,
+        "--out out --perfetto t.json --perfetto-requests=50",
     );
-    let events = events(&trace);
+    let events = events(&folder);
     assert_eq!(by_request(&events, "request").len(), 50);
     let names = |what: &str| -> Vec<String> {
         let named = events.iter().filter(|event| event["name"] == what);
@@ -149,67 +134,44 @@ fn places_of_requests_are_on_the_tracks_of_links_and_devices() {
     }
     for slices in tracks.values_mut() {
         slices.sort();
-        assert!(
-            slices
-                .windows(2)
-                .all(|pair| pair[0].0 + pair[0].1 <= pair[1].0),
-            "{slices:?}"
-        );
+        let mut pairs = slices.windows(2);
+        let is_apart = pairs.all(|pair| pair[0].0 + pair[0].1 <= pair[1].0);
+        assert!(is_apart, "{slices:?}");
     }
 }
 
 #[test]
 fn a_trace_has_the_same_bytes_on_any_number_of_threads_and_does_not_change_the_run() {
-    let folder = Folder::new("perfetto-threads");
-    let base = folder.file(
-        "base.toml",
-        BASE.replace("requests = 500", "requests = 5_000")
-            .as_bytes(),
-    );
-    let digest = |out: &Path| {
-        let text = std::fs::read_to_string(out.join("report.json")).unwrap();
-        let report: Value = serde_json::from_str(&text).unwrap();
-        report["digest"].clone()
-    };
-    let plain = folder.path("plain");
-    run(&base, &plain, &[]);
-    let mut traces = Vec::new();
-    for threads in ["1", "2", "4"] {
-        let (out, trace) = (
-            folder.path(threads),
-            folder.path(&format!("{threads}.pftrace")),
+    let folder = Folder::with_base("perfetto-threads");
+    let digest = |more: &str| {
+        run(
+            &folder,
+            &format!("--set=measure.requests=5000 --out out {more}"),
         );
-        let arguments: [&dyn AsRef<OsStr>; 5] =
-            [&"--threads", &threads, &"--exactly", &"--perfetto", &trace];
-        run(&base, &out, &arguments);
-        assert_eq!(digest(&out), digest(&plain));
-        traces.push(std::fs::read(trace).unwrap());
-    }
+        folder.json("out/report.json")["digest"].clone()
+    };
+    let plain = digest("");
+    let traces = [1, 2, 4].map(|threads| {
+        let trace = format!("{threads}.pftrace");
+        let found = digest(&format!("--threads {threads} --exactly --perfetto {trace}"));
+        assert_eq!(found, plain, "{threads} threads");
+        std::fs::read(folder.path(&trace)).unwrap()
+    });
     assert!(traces[0].len() > 100_000);
     assert!(traces.iter().all(|trace| *trace == traces[0]));
 }
 
 #[test]
 fn what_is_left_out_is_said() {
-    let folder = Folder::new("perfetto-left-out");
-    let base = folder.file("base.toml", BASE.as_bytes());
-    let (out, trace) = (folder.path("out"), folder.path("t.pftrace"));
-    let told = run(
-        &base,
-        &out,
-        &[&"--perfetto", &trace, &"--perfetto-requests=10"],
-    );
-    assert!(
-        told.contains("10 requests from ") && told.contains("left out: "),
-        "{told}"
-    );
-    let told = run(
-        &base,
-        &out,
-        &[&"--perfetto", &trace, &"--perfetto-window=1s..2s"],
-    );
-    assert!(
-        told.contains("no requests: the run ended before the window"),
-        "{told}"
-    );
+    let folder = Folder::with_base("perfetto-left-out");
+    for (limit, says) in [
+        ("requests=10", &["10 requests from ", "left out: "][..]),
+        (
+            "window=1s..2s",
+            &["no requests: the run ended before the window"],
+        ),
+    ] {
+        let run = format!("run base.toml --out out --perfetto t.pftrace --perfetto-{limit}");
+        folder.cxlab(&run).ends(0).says(says);
+    }
 }

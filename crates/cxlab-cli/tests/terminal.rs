@@ -3,133 +3,102 @@
 
 mod common;
 
-use std::ffi::OsStr;
-
-use common::{Folder, Output, cxlab};
+use common::{Folder, cxlab};
 use serde_json::Value;
-
-const BASE: &str = include_str!("common/base.toml");
-
-fn done(output: &Output) -> &str {
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
-    &output.stdout
-}
 
 #[test]
 fn a_new_scenario_passes_the_check_and_names_its_schema() {
     let folder = Folder::new("new");
-    let list = cxlab(&[&"new", &"--template", &"no such template", &"x.toml"]);
+    let list = folder.cxlab("new --template 'no such template' x.toml");
     let names = list.stderr.split("allowed: ").nth(1).unwrap();
     let names: Vec<&str> = names.trim().split(", ").collect();
     assert!(names.len() > 30, "{names:?}");
     for name in names {
-        let file = folder.path(&format!("my {name}.toml"));
-        let output = cxlab(&[&"new", &"--template", &name, &file]);
-        assert!(done(&output).contains("cxlab run"), "{name}");
-        let text = std::fs::read_to_string(&file).unwrap();
+        let file = format!("my {name}.toml");
+        let made = folder.cxlab(&format!("new --template '{name}' '{file}'"));
+        made.done().prints(&["cxlab run"]);
+        let text = folder.text(&file);
         assert!(text.starts_with("#:schema ./cxlab.schema.json\n"));
         assert!(text.contains(&format!("name = \"my-{name}\"\n")), "{name}");
-        assert_eq!(cxlab(&[&"check", &file]).code, Some(0), "{name}");
+        folder.cxlab(&format!("check '{file}'")).ends(0);
     }
-    let schema = std::fs::read_to_string(folder.path("cxlab.schema.json")).unwrap();
-    assert_eq!(schema, cxlab(&[&"schema"]).stdout);
+    assert_eq!(
+        folder.text("cxlab.schema.json"),
+        folder.cxlab("schema").stdout
+    );
 }
 
 #[test]
 fn a_new_scenario_overwrites_nothing() {
     let folder = Folder::new("new-again");
-    let file = folder.file("pool.toml", b"mine");
-    let schema = folder.file("cxlab.schema.json", b"{}");
-    let output = cxlab(&[&"new", &"--template", &"direct", &file]);
-    assert_eq!(output.code, Some(2));
-    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
-    let other = folder.path("other.toml");
-    let output = cxlab(&[&"new", &"--template", &"direct", &other]);
-    assert!(done(&output).contains("stays as it is"));
-    assert_eq!(std::fs::read(&schema).unwrap(), b"{}");
+    folder.file("pool.toml", b"mine");
+    folder.file("cxlab.schema.json", b"{}");
+    folder.cxlab("new --template direct pool.toml").ends(2);
+    assert_eq!(folder.text("pool.toml"), "mine");
+    let other = folder.cxlab("new --template direct other.toml");
+    other.done().prints(&["stays as it is"]);
+    assert_eq!(folder.text("cxlab.schema.json"), "{}");
 }
 
 #[test]
 fn a_key_is_explained_with_its_kinds_range_default_and_an_example() {
-    let explain = |key: &str| done(&cxlab(&[&"explain", &key])).to_owned();
-    let switches = explain("fabric.topology.switches");
-    for part in [
-        "\"ring\"",
-        "integer",
-        "Number of switches",
-        "Example (scenarios/",
-        "switches =",
+    let explain = |key: &str| cxlab(&[&"explain", &key]).done();
+    for (key, parts) in [
+        (
+            "fabric.topology.switches",
+            &[
+                "\"ring\"",
+                "integer",
+                "Number of switches",
+                "Example (scenarios/",
+                "switches =",
+            ][..],
+        ),
+        ("hosts[0].workload.kind", &["one of ", "\"uniform\""]),
+        ("fabric.link.credits.m2s_req", &["integer, 1 to 1023"]),
+        (
+            "devices.memory.latency",
+            &["a time such as", "default: \"46 ns\""],
+        ),
+        (
+            "fabric.links.anything.lanes",
+            &["type: 1, or 2, or 4, or 8, or 16"],
+        ),
+        ("fabric", &["Its keys:"]),
     ] {
-        assert!(switches.contains(part), "{part}: {switches}");
+        explain(key).prints(parts);
     }
-    let kind = explain("hosts[0].workload.kind");
-    assert!(
-        kind.contains("one of ") && kind.contains("\"uniform\""),
-        "{kind}"
-    );
-    let credits = explain("fabric.link.credits.m2s_req");
-    assert!(credits.contains("integer, 1 to 1023"), "{credits}");
-    let latency = explain("devices.memory.latency");
-    assert!(
-        latency.contains("a time such as") && latency.contains("default: \"46 ns\""),
-        "{latency}"
-    );
-    let named = explain("fabric.links.anything.lanes");
-    assert!(
-        named.contains("type: 1, or 2, or 4, or 8, or 16"),
-        "{named}"
-    );
-    assert!(explain("fabric").contains("Its keys:"));
-    let memory = explain("devices.memory");
+    cxlab(&[&"explain"])
+        .done()
+        .prints(&["\n  hosts ", "\n  devices "]);
+    let memory = explain("devices.memory").stdout;
     let (_, fixed) = memory.split_once("  with kind = \"fixed\": ").unwrap();
     let (fixed, _) = fixed.split_once("  with kind = ").unwrap();
-    assert!(
-        fixed.contains("\n    bank_cycle ") && !fixed.contains("gc_policy"),
-        "{memory}"
-    );
-    let all = done(&cxlab(&[&"explain"])).to_owned();
-    assert!(
-        all.contains("\n  hosts ") && all.contains("\n  devices "),
-        "{all}"
-    );
+    let has_own_keys = fixed.contains("\n    bank_cycle ") && !fixed.contains("gc_policy");
+    assert!(has_own_keys, "{memory}");
 }
 
 /// Runs the base scenario with these arguments into a folder.
-fn report(folder: &Folder, name: &str, arguments: &[&str]) -> std::path::PathBuf {
-    let base = folder.file("base.toml", BASE.as_bytes());
-    let out = folder.path(name);
-    let mut all: Vec<&dyn AsRef<OsStr>> = vec![&"run", &base, &"--quiet", &"--out", &out];
-    all.extend(
-        arguments
-            .iter()
-            .map(|argument| argument as &dyn AsRef<OsStr>),
-    );
-    done(&cxlab(&all));
-    out
+fn run(folder: &Folder, name: &str, more: &str) -> Value {
+    let run = format!("run base.toml --quiet --out {name} {more}");
+    folder.cxlab(&run).done();
+    folder.json(&format!("{name}/report.json"))
 }
 
 #[test]
 fn reports_of_one_run_do_not_differ_and_slower_links_do() {
-    let folder = Folder::new("diff");
-    let (a, again) = (report(&folder, "a", &[]), report(&folder, "again", &[]));
-    let output = cxlab(&[&"diff", &a, &again.join("report.json")]);
-    for text in ["no difference in ", "digests: equal"] {
-        assert!(done(&output).contains(text), "{}", output.stdout);
-    }
-
-    let slower = report(
-        &folder,
-        "slower",
-        &["--set", "fabric.link.propagation=100 ns"],
-    );
-    let output = cxlab(&[&"diff", &a, &slower, &"--format", &"json"]);
-    let difference: Value = serde_json::from_str(done(&output)).unwrap();
+    let folder = Folder::with_base("diff");
+    let report = run(&folder, "a", "");
+    run(&folder, "again", "");
+    let same = folder.cxlab("diff a again/report.json");
+    same.done().prints(&["no difference in ", "digests: equal"]);
+    run(&folder, "slower", "--set 'fabric.link.propagation=100 ns'");
+    let output = folder.cxlab("diff a slower --format json").done();
+    let difference: Value = serde_json::from_str(&output.stdout).unwrap();
     let changes = difference["changes"].as_array().unwrap();
     let of = |path: &str| changes.iter().find(|change| change["path"] == path);
     let latency = of("latency_ns.mean").unwrap();
     assert!(latency["relative"].as_f64().unwrap() > 0.1);
-    let report: Value =
-        serde_json::from_str(&std::fs::read_to_string(a.join("report.json")).unwrap()).unwrap();
     assert_eq!(latency["a"], report["latency_ns"]["mean"]);
     assert_eq!(latency["a_ci95"], report["ci95"]["latency_ns"]);
     for change in changes {
@@ -157,8 +126,7 @@ fn reports_of_one_run_do_not_differ_and_slower_links_do() {
         .take(2)
         .collect();
     assert_eq!(first, ["bandwidth_gb_per_s.total", "latency_ns.mean"]);
-    let text = cxlab(&[&"diff", &a, &slower]);
-    let text = done(&text);
+    let text = folder.cxlab("diff a slower").done().stdout;
     assert!(!text.contains("null"), "{text}");
     assert!(text.contains("percentiles and extremes, which one run does not bound"));
     assert!(text.contains("digests: different"), "{text}");
@@ -166,56 +134,50 @@ fn reports_of_one_run_do_not_differ_and_slower_links_do() {
 
 #[test]
 fn several_seeds_are_compared_by_their_means() {
-    let folder = Folder::new("diff-seeds");
-    let few = report(&folder, "few", &["--seeds", "3"]);
-    let other = report(&folder, "other", &["--seeds", "3", "--seed", "9"]);
-    let slow = ["--seeds", "3", "--set", "fabric.link.propagation=100 ns"];
-    let slow = report(&folder, "slow", &slow);
-    let output = cxlab(&[&"diff", &few, &slow.join("seeds.json")]);
-    let text = done(&output);
+    let folder = Folder::with_base("diff-seeds");
+    for (name, more) in [
+        ("few", ""),
+        ("other", "--seed 9"),
+        ("slow", "--set 'fabric.link.propagation=100 ns'"),
+    ] {
+        let run = format!("run base.toml --quiet --out {name} --seeds 3 {more}");
+        folder.cxlab(&run).done();
+    }
+    let text = folder.cxlab("diff few slow/seeds.json").done().stdout;
     assert!(text.contains("means over 3 seeds"), "{text}");
     assert!(!text.contains("which one run does not bound"), "{text}");
     let (_, beyond) = text.split_once("beyond the 95 % intervals").unwrap();
     assert!(beyond.contains("latency_ns.mean"), "{text}");
-    let output = cxlab(&[&"diff", &few, &other, &"--format", &"json"]);
-    let difference: Value = serde_json::from_str(done(&output)).unwrap();
+    let output = folder.cxlab("diff few other --format json").done();
+    let difference: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(difference["a"]["seeds"], 3);
-    let seeds: Value =
-        serde_json::from_str(&std::fs::read_to_string(few.join("seeds.json")).unwrap()).unwrap();
+    let seeds = folder.json("few/seeds.json");
     for change in difference["changes"].as_array().unwrap() {
-        let quantities = seeds["quantities"].as_array().unwrap();
-        let mut of_path = quantities
-            .iter()
-            .filter(|one| one["name"] == change["path"]);
-        let quantity = of_path.next().unwrap();
+        let mut quantities = seeds["quantities"].as_array().unwrap().iter();
+        let of_path = quantities.find(|one| one["name"] == change["path"]);
+        let quantity = of_path.unwrap();
         assert_eq!(change["a"], quantity["mean"], "{change}");
         assert_eq!(change["a_ci95"], quantity["ci95"], "{change}");
     }
-    let single = report(&folder, "single", &[]);
-    let output = cxlab(&[&"diff", &few, &single]);
-    assert_eq!(output.code, Some(2));
-    assert!(output.stderr.contains("several seeds"), "{}", output.stderr);
+    run(&folder, "single", "");
+    let refused = folder.cxlab("diff few single");
+    refused.ends(2).says(&["several seeds"]);
 }
 
 #[test]
 fn a_report_of_a_later_version_or_of_the_other_form_is_refused() {
-    let folder = Folder::new("diff-other");
-    let a = report(&folder, "a", &[]);
-    let text = std::fs::read_to_string(a.join("report.json")).unwrap();
+    let folder = Folder::with_base("diff-other");
+    run(&folder, "a", "");
+    let text = folder.text("a/report.json");
     let later = text.replacen("\"format\": 2", "\"format\": 99", 1);
-    let later = folder.file("later.json", later.as_bytes());
-    let output = cxlab(&[&"diff", &a, &later]);
-    assert_eq!(output.code, Some(2));
-    assert!(
-        output.stderr.contains("found format 99"),
-        "{}",
-        output.stderr
-    );
-    let analytic = report(&folder, "analytic", &["--mode", "analytic"]);
-    let output = cxlab(&[&"diff", &a, &analytic]);
-    assert_eq!(output.code, Some(2));
-    assert!(output.stderr.contains("cxlab compare"), "{}", output.stderr);
-    assert!(done(&cxlab(&[&"diff", &analytic, &analytic])).contains("no difference"));
+    folder.file("later.json", later.as_bytes());
+    let refused = folder.cxlab("diff a later.json");
+    refused.ends(2).says(&["found format 99"]);
+    run(&folder, "analytic", "--mode analytic");
+    let refused = folder.cxlab("diff a analytic");
+    refused.ends(2).says(&["cxlab compare"]);
+    let same = folder.cxlab("diff analytic analytic");
+    same.done().prints(&["no difference"]);
 }
 
 #[test]
@@ -232,22 +194,15 @@ fn shells_and_man_know_every_command() {
         "{names:?}"
     );
     for shell in ["bash", "zsh", "fish"] {
-        let script = cxlab(&[&"completions", &shell]);
-        for name in &names {
-            assert!(done(&script).contains(name), "{shell}: {name}");
-        }
+        cxlab(&[&"completions", &shell]).done().prints(&names);
     }
     let folder = Folder::new("man");
-    let dir = folder.path("man1");
-    done(&cxlab(&[&"man", &dir]));
+    folder.cxlab("man man1").done();
     for name in names.iter().filter(|name| **name != "help") {
-        let page = std::fs::read_to_string(dir.join(format!("cxlab-{name}.1"))).unwrap();
+        let page = folder.text(&format!("man1/cxlab-{name}.1"));
         assert!(page.contains(".SH SYNOPSIS"), "{name}");
     }
-    assert!(
-        std::fs::read_to_string(dir.join("cxlab.1"))
-            .unwrap()
-            .contains("cxlab\\-run(1)")
-    );
-    assert!(dir.join("cxlab-trace-import.1").exists() && !dir.join("cxlab-plugin-host.1").exists());
+    assert!(folder.text("man1/cxlab.1").contains("cxlab\\-run(1)"));
+    let has_page = |name: &str| folder.path("man1").join(name).exists();
+    assert!(has_page("cxlab-trace-import.1") && !has_page("cxlab-plugin-host.1"));
 }

@@ -16,11 +16,8 @@ fn cargo(arguments: &[&str]) -> String {
         .args(["--locked", "--offline"])
         .current_dir(root());
     let done = done.output().expect("cargo runs");
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
     String::from_utf8(done.stdout).expect("UTF-8")
 }
 

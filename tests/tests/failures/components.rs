@@ -4,17 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cxlab_engine::units::SimTime;
-use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_plan::{End, FailureChange, Plan};
 use cxlab_scenario::EventParams;
-use cxlab_system::system::{Notes, System};
-use cxlab_tests::oracle::{
-    Holdings, check_presence, check_values, device_of, region_of, spans, values,
-};
-use cxlab_tests::swarm::{Draw, check_drained, topology};
-use cxlab_tests::{gone, link, plan, rows};
+use cxlab_tests::oracle::{Holdings, check_presence, check_spans, check_values, device_of, values};
+use cxlab_tests::swarm::{Draw, check_drained, credits, each_seed, topology};
+use cxlab_tests::{assert_threads, gone, link, plan, rows, run_down};
 use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
@@ -81,21 +76,9 @@ fn a_fabric_routes_around_a_link_that_fails() {
     let all = report.failures.unwrap();
     assert_eq!(all.timed_out, failures.len() as u64);
     assert_eq!(all.lost_messages + all.late_answers, all.timed_out);
-    assert_eq!(
-        report.requests.failed.unwrap().total(),
-        failures.len() as u64
-    );
-    for threads in 2..4 {
-        assert_eq!(
-            rows_digest(&text, threads),
-            report.digest,
-            "{threads} threads"
-        );
-    }
-}
-
-fn rows_digest(text: &str, threads: usize) -> String {
-    rows(&plan(text, &[]), threads).0.digest
+    let failed = report.requests.failed.unwrap();
+    assert_eq!(failed.total(), failures.len() as u64);
+    assert_threads(&plan(&text, &[]), &report.digest, 2..4);
 }
 
 #[test]
@@ -136,11 +119,8 @@ fn mean_ns<'a>(rows: impl Iterator<Item = &'a RequestRow>) -> f64 {
 
 #[test]
 fn requests_that_fail_have_statistics_of_their_own() {
-    let text = format!(
-        "{RING}{}{}",
-        gone(6 * US, "device-removed", "device", "d0"),
-        gone(6 * US, "device-removed", "device", "d1")
-    );
+    let removed = ["d0", "d1"].map(|device| gone(6 * US, "device-removed", "device", device));
+    let text = format!("{RING}{}", removed.concat());
     let (report, rows) = rows(&plan(&text, &[]), 1);
     let ended = |failure: Option<Failure>| rows.iter().filter(move |row| row.failure == failure);
     let served = ended(None).count() as u64;
@@ -160,12 +140,8 @@ fn requests_that_fail_have_statistics_of_their_own() {
     assert_eq!(binned.sum::<u64>(), served);
     let crossed = report.by_hops.iter().map(|hops| hops.count);
     assert_eq!(crossed.sum::<u64>(), served);
-    let stages: f64 = report
-        .stages_ns
-        .values()
-        .filter_map(|one| one.as_f64())
-        .sum();
-    same(stages, report.latency_ns.mean);
+    let stages = report.stages_ns.values().filter_map(|one| one.as_f64());
+    same(stages.sum(), report.latency_ns.mean);
     let series = &report.time_series;
     let failed = series.failed_reads.iter().chain(&series.failed_writes);
     assert_eq!(failed.sum::<u64>(), report.requests.failed.unwrap().total());
@@ -190,19 +166,11 @@ fn a_link_that_comes_back_carries_requests_again() {
     let later = || own().filter(|row| row.issued_ps >= 65 * US);
     let meanwhile = |row: &&RequestRow| (15 * US..60 * US).contains(&row.issued_ps);
     assert!(own().filter(meanwhile).count() > 100 && later().count() > 100);
-    assert!(
-        own()
-            .filter(meanwhile)
-            .all(|row| row.failure == Some(Failure::CutOff))
-    );
+    let cut_off = |row: &RequestRow| row.failure == Some(Failure::CutOff);
+    assert!(own().filter(meanwhile).all(cut_off));
     assert!(later().all(|row| row.failure.is_none()));
     // All credits of all links are back, including those of the failed link.
-    let mut system = System::build(&plan, 1, Notes::default()).unwrap();
-    let outcome = system
-        .simulation
-        .run(1, SimTime::NEVER, &Monitor::default());
-    assert_eq!(outcome.stop, Stop::Exhausted);
-    check_drained(&plan, &mut system);
+    check_drained(&plan, &mut run_down(&plan).0);
 }
 
 #[test]
@@ -220,19 +188,13 @@ fn a_port_in_reset_has_no_link_and_a_reset_ends_by_itself() {
     let own = || found.iter().filter(|row| row.device == 1);
     let cut = |row: &&RequestRow| row.failure == Some(Failure::CutOff);
     assert!(own().filter(cut).count() > 100);
-    assert!(
-        own()
-            .filter(cut)
-            .all(|row| (17 * US..67 * US).contains(&row.issued_ps))
-    );
+    let while_down = |row: &RequestRow| (17 * US..67 * US).contains(&row.issued_ps);
+    assert!(own().filter(cut).all(while_down));
     let later = own().filter(|row| row.issued_ps > 67 * US);
     assert!(later.clone().count() > 100 && later.clone().all(|row| row.failure.is_none()));
-    let commands: Vec<_> = report
-        .commands
-        .iter()
-        .map(|one| (one.opcode.as_str(), one.of.as_str()))
-        .collect();
-    assert_eq!(commands, [("5102h", "sw3, d1"); 2]);
+    let commands = report.commands.iter();
+    let commands: Vec<_> = commands.map(|one| [&*one.opcode, &*one.of]).collect();
+    assert_eq!(commands, [["5102h", "sw3, d1"]; 2]);
     // Only the link's state matters: the result equals that of a
     // failure when the command takes effect.
     assert_eq!(run(&reset).0.digest, report.digest);
@@ -251,32 +213,19 @@ fn a_host_that_is_unbound_with_the_link_is_denied_when_that_is_back() {
     let (report, found) = rows(&plan(&text, &[]), 1);
     let own = between(&found, 0, 1);
     // The command waits, so requests accepted before the link goes down are served.
-    assert!(
-        own.iter()
-            .filter(|row| row.completed_ps < 10 * US)
-            .all(|row| !row.denied && row.failure.is_none())
-    );
-    assert!(
-        own.iter()
-            .filter(|row| (4 * US..9 * US).contains(&row.issued_ps))
-            .count()
-            > 50
-    );
-    let later: Vec<_> = own.iter().filter(|row| row.issued_ps > 35 * US).collect();
-    assert!(
-        later.len() > 100 && later.iter().all(|row| row.denied),
-        "{}",
-        later.len()
-    );
-    assert!(
-        between(&found, 1, 1).iter().all(|row| !row.denied),
-        "the other stays bound"
-    );
+    let mut before = own.iter().filter(|row| row.completed_ps < 10 * US);
+    assert!(before.all(|row| !row.denied && row.failure.is_none()));
+    let waiting = own.iter().map(|row| row.issued_ps);
+    let waiting = waiting.filter(|issued| (4 * US..9 * US).contains(issued));
+    assert!(waiting.count() > 50);
+    let mut later = own.iter().filter(|row| row.issued_ps > 35 * US);
+    let count = later.clone().count();
+    assert!(count > 100 && later.all(|row| row.denied), "{count}");
+    let other = between(&found, 1, 1);
+    assert!(other.iter().all(|row| !row.denied), "it stays bound");
     let unbinding = report.commands.first().unwrap();
-    assert_eq!(
-        (unbinding.opcode.as_str(), unbinding.done_ns),
-        ("5202h", Some(10e3))
-    );
+    assert_eq!(unbinding.opcode, "5202h");
+    assert_eq!(unbinding.done_ns, Some(10e3));
 }
 
 #[test]
@@ -287,13 +236,8 @@ fn what_is_under_way_keeps_to_the_tables_that_it_began_with() {
     let events = link(5 * US, "link-down", "sw5", "sw0") + &link(60 * US, "link-up", "sw5", "sw0");
     let text = format!("{RING}{events}").replace("switches = 4", "switches = 6");
     let text = text.replace("count = 2\ncapacity", "count = 3\ncapacity");
-    let (_, rows) = rows(
-        &plan(
-            &text,
-            &["hosts[0].count=3", "hosts[0].issue.outstanding=64"],
-        ),
-        1,
-    );
+    let set = ["hosts[0].count=3", "hosts[0].issue.outstanding=64"];
+    let (_, rows) = rows(&plan(&text, &set), 1);
     let served = between(&rows, 0, 2).into_iter();
     let served: Vec<_> = served.filter(|row| row.failure.is_none()).collect();
     for row in &served {
@@ -316,11 +260,8 @@ fn a_switch_that_fails_takes_its_endpoints_with_it_and_nobody_else() {
     }
     assert!(report.failures.unwrap().lost_messages >= 16);
     let note = "2 pairs of host and device are cut off";
-    assert!(
-        plan.notes.iter().any(|one| one.message.contains(note)),
-        "{:?}",
-        plan.notes
-    );
+    let is_told = plan.notes.iter().any(|one| one.message.contains(note));
+    assert!(is_told, "{:?}", plan.notes);
 }
 
 #[test]
@@ -335,15 +276,11 @@ fn an_answer_after_the_timeout_is_late_and_its_tag_is_not_used_before() {
     let text = format!("{RING}{}", link(900 * US, "link-down", "sw3", "sw0"));
     let (report, rows) = rows(&plan(&text, &set), 1);
     assert_eq!(rows.len(), 80);
-    assert!(
-        rows.iter()
-            .all(|row| row.failure == Some(Failure::TimedOut))
-    );
+    let timed_out = |row: &RequestRow| row.failure == Some(Failure::TimedOut);
+    assert!(rows.iter().all(timed_out));
     let all = report.failures.unwrap();
-    assert_eq!(
-        (all.lost_messages, all.late_answers, all.timed_out),
-        (0, 80, 80)
-    );
+    let counts = [all.lost_messages, all.late_answers, all.timed_out];
+    assert_eq!(counts, [0, 80, 80]);
 }
 
 #[test]
@@ -369,19 +306,11 @@ reconfiguration_time = "2 us"
     let late = |row: &&RequestRow| row.issued_ps >= 6 * US;
     assert!(found.iter().filter(late).all(|row| row.failure.is_none()));
     assert!(found.iter().filter(late).count() > 1000);
-    let other = format!(
-        "{}number = 1\n",
-        link(20 * US, "link-down", "left", "right")
-    );
+    let other = link(20 * US, "link-down", "left", "right") + "number = 1\n";
     let (_, found) = rows(&plan(&format!("{text}{one}{other}"), &[]), 1);
-    let late = |row: &&RequestRow| row.issued_ps >= 22 * US;
-    assert!(found.iter().filter(late).count() > 100);
-    assert!(
-        found
-            .iter()
-            .filter(late)
-            .all(|row| row.failure == Some(Failure::CutOff))
-    );
+    let mut late = found.iter().filter(|row| row.issued_ps >= 22 * US);
+    assert!(late.clone().count() > 100);
+    assert!(late.all(|row| row.failure == Some(Failure::CutOff)));
 }
 
 #[test]
@@ -412,24 +341,20 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
         "fully-connected\", switches = 4",
         "dragonfly\", groups = 3, routers_per_group = 2",
     ];
-    let topology = topology(&mut draw, &with_parameters);
-    draw.line(topology);
-    let credits = draw.pick(&["1", "4", "128"]);
+    topology(&mut draw, &with_parameters);
+    let credits = credits(&mut draw, &["1", "4", "128"]);
     let transmission = draw.pick(&["flit", "packet"]);
     draw.line(format!(
-        "[fabric.link]\ntransmission = \"{transmission}\"\ncredits = {{ m2s_req = {credits}, \
-         m2s_rwd = {credits}, s2m_ndr = {credits}, s2m_drs = {credits} }}"
+        "[fabric.link]\ntransmission = \"{transmission}\"\ncredits = {credits}"
     ));
     for host in 0..hosts {
-        draw.line(format!("[[hosts]]\nname = \"h{host}\"\nrequests = 300"));
         let footprint = draw.pick(&["", ", footprint = \"4 KiB\""]);
-        draw.line(format!(
-            "workload = {{ kind = \"uniform\", read_ratio = 0.5{footprint} }}"
-        ));
         let outstanding = draw.pick(&["1", "4", "32"]);
         let interval = draw.pick(&["0 ns", "30 ns", "100 ns"]);
         draw.line(format!(
-            "issue = {{ outstanding = {outstanding}, issue_interval = \"{interval}\" }}"
+            "[[hosts]]\nname = \"h{host}\"\nrequests = 300\n\
+             workload = {{ kind = \"uniform\", read_ratio = 0.5{footprint} }}\n\
+             issue = {{ outstanding = {outstanding}, issue_interval = \"{interval}\" }}"
         ));
     }
     for device in 0..devices {
@@ -549,18 +474,15 @@ fn cut_off(plan: &Plan, host: usize) -> Vec<(u64, Vec<bool>)> {
 }
 
 /// Checks that every request ends, and that the surviving parts work.
-fn check(seed: u64) -> Result<(), TestCaseError> {
+fn check(seed: u64) {
     let text = random(seed, "failures", false);
     let plan = plan(&text, &[]);
     let (report, found) = rows(&plan, 1);
     check_presence(&plan, &found, 300);
-    prop_assert_eq!(report.requests.in_flight_at_end, 0, "every request ends");
+    assert_eq!(report.requests.in_flight_at_end, 0, "requests end\n{text}");
     let failures = plan.failures().unwrap();
-    let failing = plan
-        .scenario
-        .events
-        .iter()
-        .filter(|event| event.is_failure());
+    let events = plan.scenario.events.iter();
+    let failing = events.filter(|event| event.is_failure());
     let command_time = plan.scenario.manager().command_time.0;
     let in_force = |event: &EventParams| match event {
         EventParams::PortControl { at, .. } => at.0 + command_time,
@@ -576,29 +498,11 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
         let host = usize::from(row.requester);
         // The memory of the host, according to the timeline.
         let device = device_of(&plan, host, row.hpa);
-        let spans = spans(&plan, region_of(&plan, row.hpa), host, device);
-        let (from, to) = (row.issued_ps, row.completed_ps);
-        let always = spans.iter().any(|span| span.serves(from, to));
-        let never = !spans.iter().any(|span| span.may_serve(from, to));
         let served = !row.denied && row.failure.is_none();
-        prop_assert!(
-            !(row.denied && always),
-            "denied what it has: {:?}\n{}",
-            row,
-            text
-        );
-        prop_assert!(
-            !(served && never),
-            "served what it has not: {:?}\n{}",
-            row,
-            text
-        );
-        prop_assert!(
-            row.failure.is_none() || to >= first,
-            "before anything failed: {:?}\n{}",
-            row,
-            text
-        );
+        check_spans(&plan, row, (row.denied, served), &text);
+        let (from, to) = (row.issued_ps, row.completed_ps);
+        let is_early = row.failure.is_some() && to < first;
+        assert!(!is_early, "before anything failed: {row:?}\n{text}");
         // Whether the device is reachable, as the host knows it.
         let known = cut_off(&plan, host);
         // In the picosecond of a change, either state may apply.
@@ -607,40 +511,25 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
         });
         let mut cut = sets.map(|(_, (_, devices))| devices[device]);
         let is_cut = row.failure == Some(Failure::CutOff);
-        prop_assert!(cut.clone().any(|cut| cut == is_cut), "{:?}\n{}", row, text);
-        if from > settled && !cut.any(|cut| cut) {
-            prop_assert!(
-                row.failure.is_none(),
-                "stuck in what is left: {:?}\n{}",
-                row,
-                text
-            );
-        }
+        assert!(cut.clone().any(|cut| cut == is_cut), "{row:?}\n{text}");
+        let is_stuck = row.failure.is_some() && from > settled && !cut.any(|cut| cut);
+        assert!(!is_stuck, "stuck in what is left: {row:?}\n{text}");
     }
-    let threads = 2 + seed as usize % 2;
-    prop_assert_eq!(
-        &rows(&plan, threads).0.digest,
-        &report.digest,
-        "{} threads",
-        threads
-    );
-    Ok(())
+    assert_threads(&plan, &report.digest, [2 + seed as usize % 2]);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
     fn every_request_ends_and_the_fabric_that_is_left_works(seed in 0u64..1_000_000) {
-        check(seed)?;
+        check(seed);
     }
 }
 
 #[test]
 #[ignore = "slow: make test-all"]
 fn many_fabrics_work_on_as_far_as_they_are_left() {
-    for seed in 1_000_000..1_001_000 {
-        check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
+    each_seed(1_000_000..1_001_000, check);
 }
 
 #[test]
@@ -665,9 +554,7 @@ fn values_survive_failures() {
             late += all.late_answers;
         }
     }
-    assert!(
-        stored > 1000 && empty > 1000 && open > 100 && failed > 1000,
-        "{stored} {empty} {open} {failed}"
-    );
+    let enough = stored > 1000 && empty > 1000 && open > 100 && failed > 1000;
+    assert!(enough, "{stored} {empty} {open} {failed}");
     assert!(lost > 100 && late > 100, "{lost} {late}");
 }

@@ -3,15 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cxlab_host::{Failure, RequestRow};
-use cxlab_plan::{Files, Plan};
-use cxlab_scenario::Scenario;
-use cxlab_scenario::diagnostics::Document;
 use cxlab_system::report::Report;
 use cxlab_tests::script::{self, Script};
-use cxlab_tests::{plan, report, rows, try_run};
-use cxlab_workload::thread::{Bases, Direction, Place, SCRATCH_BASE, Thread};
+use cxlab_tests::{plan, problems, report, rows, try_run};
+use cxlab_workload::thread::{Bases, Direction, Handle, Place, SCRATCH_BASE, Thread};
 
 /// A host that reads 4,096 lines one after the other, 4 times.
 const READS: &str = r#"
@@ -92,24 +90,31 @@ fn a_write_repairs_a_line() {
     let device = report.devices[0].media_errors.unwrap();
     assert!((20..=43).contains(&device.repaired), "{}", device.repaired);
     let failed = report.requests.failed.unwrap();
-    assert!(
-        failed.poisoned_reads <= 43,
-        "each once at most, before it is written"
-    );
+    // Each once at most, before it is written.
+    assert!(failed.poisoned_reads <= 43, "{failed:?}");
     assert_eq!(failed.poisoned_writes, 0);
 }
 
-/// Operations of a core, and of an accelerator's processing element. The argument is the
-/// first address of the device's memory.
+/// What a thread does. The argument is the first address of the device's memory.
+type Code = Arc<dyn Fn(u64) -> Thread + Send + Sync>;
+
+fn code<F>(code: impl Fn(Handle, u64) -> F + Copy + Send + Sync + 'static) -> Code
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    Arc::new(move |base| Thread::new(|t| code(t, base)))
+}
+
+/// Operations of a core, and of an accelerator's processing element.
 #[derive(Clone)]
 struct Acts {
-    core: fn(u64) -> Thread,
-    element: Option<fn(u64) -> Thread>,
+    core: Code,
+    element: Option<Code>,
 }
 
 impl Script for Acts {
     fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
-        match (place, self.element) {
+        match (place, &self.element) {
             (Place::Core { core: 0 }, _) => vec![(self.core)(bases.cxl)],
             (Place::Element { .. }, Some(element)) => vec![element(bases.cxl)],
             _ => Vec::new(),
@@ -118,19 +123,22 @@ impl Script for Acts {
 }
 
 /// A core whose caches hold 4, 8 and 16 lines, and a device whose second line is poisoned.
-fn run(core: fn(u64) -> Thread) -> Report {
-    run_with(core, None, "")
+fn run<F>(core: impl Fn(Handle, u64) -> F + Copy + Send + Sync + 'static) -> Report
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    run_with(code(core), None, "")
 }
 
 /// Like [`run`], with an accelerator whose cache holds four lines.
-fn run_beside(core: fn(u64) -> Thread, element: fn(u64) -> Thread, cache: &str) -> Report {
+fn run_beside(core: Code, element: Code, cache: &str) -> Report {
     let device = format!(
         "[[accelerators]]\nname = \"x\"\n[accelerators.device.cache]\nsize = \"256 B\"\n{cache}\n"
     );
     run_with(core, Some(element), &device)
 }
 
-fn run_with(core: fn(u64) -> Thread, element: Option<fn(u64) -> Thread>, more: &str) -> Report {
+fn run_with(core: Code, element: Option<Code>, more: &str) -> Report {
     let text = r#"
 name = "poison"
 [fabric]
@@ -167,12 +175,10 @@ fn counts(report: &Report) -> (u64, u64, u64, u64) {
 
 #[test]
 fn a_load_of_poison_is_a_machine_check_and_ends_the_threads() {
-    let report = run(|base| {
-        Thread::new(move |t| async move {
-            t.load(base).await;
-            t.load(base + 64).await;
-            panic!("it goes on without its data")
-        })
+    let report = run(|t, base| async move {
+        t.load(base).await;
+        t.load(base + 64).await;
+        panic!("it goes on without its data")
     });
     assert_eq!(counts(&report), (1, 1, 0, 0));
     let failed = report.requests.failed.unwrap();
@@ -183,46 +189,37 @@ fn a_load_of_poison_is_a_machine_check_and_ends_the_threads() {
 #[test]
 fn poison_that_nobody_loads_harms_nobody() {
     // Stores to a part of the line, and then loads lines that evict it from all caches.
-    let report = run(|base| {
-        Thread::new(move |t| async move {
-            t.store(base + 64, 1).await;
-            for line in 2..64 {
-                t.load(base + 64 * line).await;
-            }
-        })
+    let report = run(|t, base| async move {
+        t.store(base + 64, 1).await;
+        for line in 2..64 {
+            t.load(base + 64 * line).await;
+        }
     });
-    assert_eq!(
-        counts(&report),
-        (0, 1, 1, 0),
-        "it is written back as poison"
-    );
+    // It is written back as poison.
+    assert_eq!(counts(&report), (0, 1, 1, 0));
     assert!(!report.hosts[0].processor.contains_key("threads_ended_ns"));
 }
 
 #[test]
 fn poison_in_a_cache_waits_for_who_loads_it() {
-    let report = run(|base| {
-        Thread::new(move |t| async move {
-            t.store(base + 64, 1).await;
-            t.compute(1_000_000).await;
-            t.load(base + 72).await;
-            panic!("it goes on without its data")
-        })
+    let report = run(|t, base| async move {
+        t.store(base + 64, 1).await;
+        t.compute(1_000_000).await;
+        t.load(base + 72).await;
+        panic!("it goes on without its data")
     });
     assert_eq!(counts(&report), (1, 1, 0, 0), "a hit in the cache");
 }
 
 #[test]
 fn poison_that_was_written_back_comes_again() {
-    let report = run(|base| {
-        Thread::new(move |t| async move {
-            t.store(base + 64, 1).await;
-            for line in 2..64 {
-                t.load(base + 64 * line).await;
-            }
-            t.fetch_add(base + 64, 1).await;
-            panic!("it goes on without its data")
-        })
+    let report = run(|t, base| async move {
+        t.store(base + 64, 1).await;
+        for line in 2..64 {
+            t.load(base + 64 * line).await;
+        }
+        t.fetch_add(base + 64, 1).await;
+        panic!("it goes on without its data")
     });
     assert_eq!(counts(&report), (1, 2, 1, 0));
     assert_eq!(report.requests.failed.unwrap().poisoned_writes, 1);
@@ -230,15 +227,13 @@ fn poison_that_was_written_back_comes_again() {
 
 #[test]
 fn a_store_of_the_whole_line_repairs_it() {
-    let report = run(|base| {
-        Thread::new(move |t| async move {
-            t.write_range(base + 64, &[7; 64]).await;
-            assert_eq!(t.load_sized(base + 100, 1).await, 7);
-            for line in 2..64 {
-                t.load(base + 64 * line).await;
-            }
-            assert_eq!(t.load_sized(base + 64, 1).await, 7);
-        })
+    let report = run(|t, base| async move {
+        t.write_range(base + 64, &[7; 64]).await;
+        assert_eq!(t.load_sized(base + 100, 1).await, 7);
+        for line in 2..64 {
+            t.load(base + 64 * line).await;
+        }
+        assert_eq!(t.load_sized(base + 64, 1).await, 7);
     });
     let (checks, _, written, repaired) = counts(&report);
     assert_eq!((checks, written, repaired), (0, 0, 1));
@@ -247,32 +242,19 @@ fn a_store_of_the_whole_line_repairs_it() {
 /// Patterns compute on no values, so they continue.
 #[test]
 fn programs_meet_poison_again_and_again() {
-    let text = READS.replace(
-        "[[devices]]",
-        "[hosts.processor]\ncores = 2\n\
-         llc = { size = \"8 KiB\", ways = 8, inclusion = \"non-inclusive\" }\n[[devices]]",
-    );
-    let text = text.replace("requests", "nodes = [{ capacity = \"1 MiB\" }]\nrequests");
-    let text = text.replace(
-        "capacity = \"256 MiB\"",
-        "capacity = \"256 MiB\"\nmedia_errors = { rate = 0.02 }",
-    );
-    let plan = plan(&text, &["hosts[0].workload.read_ratio=0.7"]);
+    let set = [
+        "hosts[0].processor={ cores = 2, llc = { size = \"8 KiB\", ways = 8, inclusion = \"non-inclusive\" } }",
+        "hosts[0].nodes=[{ capacity = \"1 MiB\" }]",
+        "devices[0].media_errors={ rate = 0.02 }",
+        "hosts[0].workload.read_ratio=0.7",
+    ];
+    let plan = plan(READS, &set);
     let (first, found) = rows(&plan, 1);
     assert_eq!(found.len() as u64, first.requests.completed);
     let checks = first.hosts[0].processor["machine_checks"].as_f64().unwrap();
     assert!(checks > 50.0, "{checks}");
     assert_eq!(poisoned(&found).len() as f64, checks);
     assert_eq!(rows(&plan, 2).0.digest, first.digest);
-}
-
-/// Paths and messages of the problems of the scenario with these changes.
-fn refused(set: &[&str]) -> Vec<String> {
-    let mut document = Document::parse("reads.toml", READS).unwrap();
-    set.iter().for_each(|one| document.set(one).unwrap());
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let problems = Plan::new(scenario, Files::default()).err().unwrap();
-    problems.into_iter().map(|problem| problem.path).collect()
 }
 
 #[test]
@@ -303,8 +285,9 @@ fn who_does_not_know_what_to_do_about_poison_is_refused() {
             "devices[0].media_errors",
         ),
     ] {
-        let found = refused(&[&[errors], more].concat());
-        assert!(found.iter().any(|one| one == path), "{errors}: {found:?}");
+        let found = problems(READS, &[&[errors], more].concat());
+        let is_told = found.iter().any(|one| one.path == path);
+        assert!(is_told, "{errors}: {found:?}");
     }
 }
 
@@ -314,8 +297,8 @@ fn device_checks(report: &Report) -> f64 {
 }
 
 /// Waits for a word that no thread writes.
-fn waits(base: u64) -> Thread {
-    Thread::new(move |t| async move {
+fn waits() -> Code {
+    code(|t, base| async move {
         t.await_change(base + 64 * 32, 0).await;
     })
 }
@@ -327,14 +310,12 @@ fn poison_at_a_device_ends_its_threads_and_those_of_its_host() {
         "load_request = \"RdShared\"",
         "load_request = \"RdCurr\"",
     ] {
-        let loads = |base: u64| {
-            Thread::new(move |t| async move {
-                t.load(base).await;
-                t.load(base + 64).await;
-                panic!("it goes on without its data")
-            })
-        };
-        let report = run_beside(waits, loads, cache);
+        let loads = code(|t, base| async move {
+            t.load(base).await;
+            t.load(base + 64).await;
+            panic!("it goes on without its data")
+        });
+        let report = run_beside(waits(), loads, cache);
         assert_eq!(device_checks(&report), 1.0, "{cache}");
         let host = &report.hosts[0].processor;
         assert!(host.contains_key("threads_ended_ns"), "{cache}");
@@ -345,14 +326,12 @@ fn poison_at_a_device_ends_its_threads_and_those_of_its_host() {
 #[test]
 fn poison_that_a_device_reads_by_dma_is_a_machine_check() {
     let report = run_beside(
-        waits,
-        |base| {
-            Thread::new(move |t| async move {
-                t.dma(Direction::ToDevice, base, SCRATCH_BASE, 256).await;
-                t.compute(1_000_000).await;
-                panic!("it goes on without its data")
-            })
-        },
+        waits(),
+        code(|t, base| async move {
+            t.dma(Direction::ToDevice, base, SCRATCH_BASE, 256).await;
+            t.compute(1_000_000).await;
+            panic!("it goes on without its data")
+        }),
         "",
     );
     assert_eq!((counts(&report).1, device_checks(&report)), (1, 1.0));
@@ -361,14 +340,12 @@ fn poison_that_a_device_reads_by_dma_is_a_machine_check() {
 #[test]
 fn poison_at_a_host_ends_the_threads_of_its_devices() {
     let report = run_beside(
-        |base| {
-            Thread::new(move |t| async move {
-                t.compute(10_000).await;
-                t.load(base + 64).await;
-                panic!("it goes on without its data")
-            })
-        },
-        waits,
+        code(|t, base| async move {
+            t.compute(10_000).await;
+            t.load(base + 64).await;
+            panic!("it goes on without its data")
+        }),
+        waits(),
         "",
     );
     assert_eq!((counts(&report).0, device_checks(&report)), (1, 0.0));
@@ -377,46 +354,37 @@ fn poison_at_a_host_ends_the_threads_of_its_devices() {
 #[test]
 fn poison_goes_from_a_cache_of_a_device_to_a_core() {
     let report = run_beside(
-        |base| {
-            Thread::new(move |t| async move {
-                t.compute(1_000_000).await;
-                t.load(base + 72).await;
-                panic!("it goes on without its data")
-            })
-        },
-        |base| {
-            Thread::new(move |t| async move {
-                t.store(base + 64, 1).await;
-            })
-        },
+        code(|t, base| async move {
+            t.compute(1_000_000).await;
+            t.load(base + 72).await;
+            panic!("it goes on without its data")
+        }),
+        code(|t, base| async move {
+            t.store(base + 64, 1).await;
+        }),
         "",
     );
     let (checks, read, ..) = counts(&report);
-    assert_eq!(
-        (checks, read),
-        (1, 1),
-        "the device reads it once, for the store"
-    );
+    // The device reads it once, for the store.
+    assert_eq!((checks, read), (1, 1));
     assert_eq!(device_checks(&report), 0.0);
 }
 
 #[test]
 fn a_device_writes_poison_back_and_repairs_it() {
     let report = run_beside(
-        |_| Thread::new(|_| async {}),
-        |base| {
-            Thread::new(move |t| async move {
-                t.store(base + 64, 1).await;
-                for line in 2..64 {
-                    t.load(base + 64 * line).await;
-                }
-                t.write_range(base + 64, &[7; 64]).await;
-                for line in 2..64 {
-                    t.load(base + 64 * line).await;
-                }
-                assert_eq!(t.load_sized(base + 64, 1).await, 7);
-            })
-        },
+        code(|_, _| async {}),
+        code(|t, base| async move {
+            t.store(base + 64, 1).await;
+            for line in 2..64 {
+                t.load(base + 64 * line).await;
+            }
+            t.write_range(base + 64, &[7; 64]).await;
+            for line in 2..64 {
+                t.load(base + 64 * line).await;
+            }
+            assert_eq!(t.load_sized(base + 64, 1).await, 7);
+        }),
         "",
     );
     let (checks, _, written, repaired) = counts(&report);
@@ -428,27 +396,23 @@ fn a_device_writes_poison_back_and_repairs_it() {
 fn a_part_of_a_line_that_a_device_writes_through_repairs_nothing() {
     for request in ["WrInv", "WOWrInv"] {
         let report = run_beside(
-            |_| Thread::new(|_| async {}),
-            |base| {
-                Thread::new(move |t| async move {
-                    t.store(base + 64, 1).await;
-                    t.load(base + 72).await;
-                    panic!("it goes on without its data")
-                })
-            },
+            code(|_, _| async {}),
+            code(|t, base| async move {
+                t.store(base + 64, 1).await;
+                t.load(base + 72).await;
+                panic!("it goes on without its data")
+            }),
             &format!("store_request = \"{request}\""),
         );
         let (_, read, written, repaired) = counts(&report);
         assert_eq!((read, written, repaired), (1, 1, 0), "{request}");
         assert_eq!(device_checks(&report), 1.0, "{request}");
         let report = run_beside(
-            |_| Thread::new(|_| async {}),
-            |base| {
-                Thread::new(move |t| async move {
-                    t.write_range(base + 64, &[7; 64]).await;
-                    assert_eq!(t.load_sized(base + 72, 1).await, 7);
-                })
-            },
+            code(|_, _| async {}),
+            code(|t, base| async move {
+                t.write_range(base + 64, &[7; 64]).await;
+                assert_eq!(t.load_sized(base + 72, 1).await, 7);
+            }),
             &format!("store_request = \"{request}\""),
         );
         assert_eq!(counts(&report).3, 1, "{request}");

@@ -3,15 +3,13 @@
 //! depends on threads, ranks or checkpoints.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Monitor, Stop};
+use cxlab_engine::units::Picos;
 use cxlab_host::{Failure, RequestRow};
 use cxlab_plan::{FailureChange, Plan};
 use cxlab_system::report::Report;
-use cxlab_system::system::{Notes, System};
 use cxlab_tests::checkpoint::{self, timeless};
-use cxlab_tests::swarm::{Draw, check_drained, topology};
-use cxlab_tests::{link, plan, rows, try_run};
+use cxlab_tests::swarm::{Draw, check_drained, credits, topology};
+use cxlab_tests::{assert_threads, link, plan, rows, run_down, try_run};
 use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
@@ -37,10 +35,8 @@ fn check_rows(plan: &Plan, rows: &[RequestRow]) {
             Some(Failure::TimedOut) => assert_eq!(lasted, timeout, "{row:?}"),
             _ => assert!(lasted <= timeout, "{row:?}"),
         }
-        assert!(
-            row.failure.is_none() || row.issued_ps < settled,
-            "after all was repaired: {row:?}"
-        );
+        let is_late = row.failure.is_some() && row.issued_ps >= settled;
+        assert!(!is_late, "after all was repaired: {row:?}");
     }
 }
 
@@ -99,15 +95,9 @@ fn a_thousand_changes_in_one_run_leave_a_fabric_as_fast_as_before() {
     assert_eq!(all.routing_changes, failures.routing.len() as u64);
     assert!(all.lost_messages > 1000, "{all:?}");
     let requests = &report.requests;
-    assert_eq!(
-        requests.issued,
-        requests.completed + requests.in_flight_at_end
-    );
     assert_eq!(requests.in_flight_at_end, 64, "as many as without failures");
-    for threads in 2..4 {
-        let other = rows(&plan, threads).0;
-        assert_eq!(other.digest, report.digest, "{threads} threads");
-    }
+    assert_eq!(requests.issued, requests.completed + 64);
+    assert_threads(&plan, &report.digest, 2..4);
     // As fast as the system without failures in the same window. Both draw the
     // same addresses, but at other times.
     let whole = cxlab_tests::plan(STORM, &[]);
@@ -156,10 +146,8 @@ fn a_change_that_finds_no_channels_waits_and_comes_with_the_next() {
     let events = link(10 * US, "link-down", "sw0", "sw1")
         + &link(20 * US, "link-down", "sw1", "sw2")
         + &link(30 * US, "link-up", "sw0", "sw1");
-    let plan = plan(
-        &format!("{ring}{times}{events}").replace("2600 us", "200 us"),
-        &[],
-    );
+    let text = format!("{ring}{times}{events}").replace("2600 us", "200 us");
+    let plan = plan(&text, &[]);
     let failures = plan.failures().unwrap();
     let found: Vec<_> = (failures.routing.iter())
         .map(|change| (change.due, change.at, change.overlaps))
@@ -167,19 +155,13 @@ fn a_change_that_finds_no_channels_waits_and_comes_with_the_next() {
     // Replaced at 11 us, the channels of the first tables have drained at 41 us.
     let us = |time: u64| Picos(time * US);
     assert_eq!(found, [(us(11), us(11), false), (us(21), us(41), false)]);
-    let note = "1 of 2 changes of the routing wait until virtual channels";
-    let notes: Vec<&str> = plan
-        .notes
-        .iter()
-        .map(|note| note.message.as_str())
-        .collect();
-    assert!(notes.iter().any(|found| found.contains(note)), "{notes:?}");
-    assert!(
-        notes
-            .iter()
-            .any(|found| found.contains("20 us at the longest")),
-        "{notes:?}"
-    );
+    for note in [
+        "1 of 2 changes of the routing wait until virtual channels",
+        "20 us at the longest",
+    ] {
+        let is_told = plan.notes.iter().any(|one| one.message.contains(note));
+        assert!(is_told, "{note}: {:?}", plan.notes);
+    }
     let report = try_run(&plan, 1).unwrap();
     let all = report.failures.unwrap();
     assert_eq!((all.routing_changes, all.delayed_routing_changes), (2, 1));
@@ -192,18 +174,12 @@ fn with_one_virtual_channel_a_change_discards_what_is_in_flight() {
     let events = link(50 * US, "link-down", "leaf0", "spine0")
         + &link(100 * US, "link-up", "leaf0", "spine0");
     let times = "[failures]\ncompletion_timeout = \"30 us\"\nreconfiguration_time = \"1 us\"\n";
-    let plan = plan(
-        &format!("{one}{times}{events}").replace("2600 us", "300 us"),
-        &[],
-    );
+    let text = format!("{one}{times}{events}").replace("2600 us", "300 us");
+    let plan = plan(&text, &[]);
     let failures = plan.failures().unwrap();
     assert_eq!(failures.virtual_channels, 1);
-    assert!(
-        failures
-            .routing
-            .iter()
-            .all(|change| change.overlaps && change.at == change.due)
-    );
+    let mut changes = failures.routing.iter();
+    assert!(changes.all(|change| change.overlaps && change.at == change.due));
     let (report, found) = rows(&plan, 1);
     check_rows(&plan, &found);
     let all = report.failures.unwrap();
@@ -230,17 +206,10 @@ fn a_drain_time_as_long_as_the_timeout_loses_nothing_that_was_waited_for() {
     let slow = slow.replace("m2s_req = 8, m2s_rwd = 8", "m2s_req = 2, m2s_rwd = 2");
     let all = [(20, "link-down"), (110, "link-up")];
     let mut events = Vec::new();
-    for (number, (leaf, spine)) in [
-        ("leaf0", "spine0"),
-        ("leaf1", "spine0"),
-        ("leaf2", "spine0"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for leaf in 0..3 {
         for (at, kind) in all {
-            let at = (at + 30 * number as u64) * US;
-            events.push((at, link(at, kind, leaf, spine)));
+            let at = (at + 30 * leaf) * US;
+            events.push((at, link(at, kind, &format!("leaf{leaf}"), "spine0")));
         }
     }
     events.sort();
@@ -256,11 +225,8 @@ fn a_drain_time_as_long_as_the_timeout_loses_nothing_that_was_waited_for() {
     };
     // Requests take up to 96 us, so after the default of 100 us there is nothing to discard.
     let (long, short) = (run(""), run("drain_time = \"1 us\""));
-    assert_eq!(
-        (long.delayed_routing_changes, long.discarded_messages),
-        (2, 0),
-        "{long:?}"
-    );
+    assert_eq!(long.delayed_routing_changes, 2, "{long:?}");
+    assert_eq!(long.discarded_messages, 0, "{long:?}");
     assert_eq!(short.delayed_routing_changes, 0, "{short:?}");
     assert!(short.discarded_messages > 0, "{short:?}");
 }
@@ -281,15 +247,13 @@ fn random(seed: u64) -> String {
         "fully-connected\", switches = 4",
         "dragonfly\", groups = 3, routers_per_group = 2",
     ];
-    let topology = topology(&mut draw, &with_parameters);
-    draw.line(topology);
+    topology(&mut draw, &with_parameters);
     let channels = draw.pick(&["1", "2", "3", "4", "8"]);
     draw.line(format!("virtual_channels = {channels}"));
-    let credits = draw.pick(&["1", "2", "4", "128"]);
+    let credits = credits(&mut draw, &["1", "2", "4", "128"]);
     let transmission = draw.pick(&["flit", "packet"]);
     draw.line(format!(
-        "[fabric.link]\ntransmission = \"{transmission}\"\ncredits = {{ m2s_req = {credits}, \
-         m2s_rwd = {credits}, s2m_ndr = {credits}, s2m_drs = {credits} }}"
+        "[fabric.link]\ntransmission = \"{transmission}\"\ncredits = {credits}"
     ));
     for host in 0..hosts {
         let outstanding = draw.pick(&["2", "8", "32"]);
@@ -359,16 +323,8 @@ fn check(seed: u64) -> Seen {
         let cut_off = row.failure == Some(Failure::CutOff);
         assert!(!cut_off || row.issued_ps < settled, "{row:?}");
     }
-    let threads = 2 + seed as usize % 2;
-    assert_eq!(
-        rows(&plan, threads).0.digest,
-        report.digest,
-        "{threads} threads"
-    );
-    let mut system = System::build(&plan, 1, Notes::default()).unwrap();
-    let outcome = (system.simulation).run(1, SimTime::NEVER, &Monitor::default());
-    assert_eq!(outcome.stop, Stop::Exhausted);
-    check_drained(&plan, &mut system);
+    assert_threads(&plan, &report.digest, [2 + seed as usize % 2]);
+    check_drained(&plan, &mut run_down(&plan).0);
     let waited = |change: &&cxlab_plan::RoutingChange| change.at > change.due;
     Seen {
         changes: failures.times.len(),
@@ -396,10 +352,8 @@ fn storms_wait_overlap_and_discard() {
         sum.overlapped += seen.overlapped;
         sum.discarded += seen.discarded;
     }
-    assert!(
-        sum.changes > 1000 && sum.waited > 50 && sum.overlapped > 50 && sum.discarded > 50,
-        "{sum:?}"
-    );
+    assert!(sum.changes > 1000 && sum.waited > 50, "{sum:?}");
+    assert!(sum.overlapped > 50 && sum.discarded > 50, "{sum:?}");
 }
 
 #[test]
@@ -481,11 +435,6 @@ fn a_switch_that_is_repaired_carries_messages_again() {
             .filter(|(_, one)| one == change)
             .count()
     };
-    assert_eq!(
-        (
-            of_switch(&FailureChange::Dead),
-            of_switch(&FailureChange::Alive)
-        ),
-        (2, 2)
-    );
+    let changes = [FailureChange::Dead, FailureChange::Alive];
+    assert_eq!(changes.each_ref().map(of_switch), [2, 2]);
 }

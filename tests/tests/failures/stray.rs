@@ -144,11 +144,8 @@ fn hints_are_no_mistake() {
         for addr in NOWHERE {
             for on_core in [false, true] {
                 let ended = simulate(act, addr, on_core, "");
-                assert_eq!(
-                    ended,
-                    [Ok(()), Ok(())],
-                    "{act:?} at {addr:#x}, core {on_core}"
-                );
+                let what = format!("{act:?} at {addr:#x}, core {on_core}");
+                assert_eq!(ended, [Ok(()), Ok(())], "{what}");
             }
         }
     }

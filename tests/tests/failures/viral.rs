@@ -87,10 +87,8 @@ fn viral_of_a_device_comes_to_all_devices_of_its_hosts() {
     let whole = report(&text(&event("1 us", "own"), PMEM), &[]);
     // Up to `a`, and down again to the part of `shared` that `a` uses.
     assert_eq!(viral(&whole, "own").unwrap().since_ns, 1000.0);
-    assert_eq!(
-        viral(&whole, "shared").unwrap().since_ns,
-        1000.0 + 2.0 * PATH
-    );
+    let shared = viral(&whole, "shared").unwrap();
+    assert_eq!(shared.since_ns, 1000.0 + 2.0 * PATH);
     let [own, shared] = ["own", "shared"].map(|name| device(&whole, name));
     let dropped = |device: &DeviceReport| device.viral.unwrap().dropped_writes;
     assert!(dropped(own) > 0 && dropped(own) < own.writes);
@@ -99,12 +97,10 @@ fn viral_of_a_device_comes_to_all_devices_of_its_hosts() {
     // at once their parts of it.
     let both = report(&text(&event("0 ns", "shared"), PMEM), &[]);
     let shared = device(&both, "shared");
+    let entered = shared.viral.unwrap();
     assert_eq!(
-        shared.viral.unwrap(),
-        DeviceViral {
-            since_ns: 0.0,
-            dropped_writes: shared.writes
-        }
+        (entered.since_ns, entered.dropped_writes),
+        (0.0, shared.writes)
     );
     let own = device(&both, "own");
     assert_eq!(own.viral.unwrap().since_ns, 2.0 * PATH);
@@ -148,10 +144,8 @@ fn volatile_memory_serves_on_as_before() {
     // Writes to a DRAM cache count as writes to the media below it, which are persistent here.
     let cached = "{ kind = \"dram-cache\", behind = { kind = \"ssd\" } }";
     let report = report(&text(&event("0 ns", "b"), cached), &[]);
-    assert_eq!(
-        viral(&report, "shared").unwrap().dropped_writes,
-        report.hosts[1].writes
-    );
+    let dropped = viral(&report, "shared").unwrap().dropped_writes;
+    assert_eq!(dropped, report.hosts[1].writes);
 }
 
 #[test]

@@ -94,10 +94,7 @@ fn responses_keep_their_order_where_data_choose_among_ways() {
             });
             assert!(conflicts.sum::<u64>() > 100, "{routing}, seed {seed}");
             let (near, far) = (lines_by(&report, "spine0"), lines_by(&report, "spine1"));
-            assert!(
-                near > 0 && far > 0,
-                "{routing}, seed {seed}: {near} and {far} lines"
-            );
+            assert!(near > 0 && far > 0, "{routing} {seed}: {near} {far} lines");
         }
     }
 }
@@ -182,10 +179,8 @@ fn loads_that_cache_nothing_take_no_copy_and_no_entry() {
     assert!(taken(&kept) > 60, "{}", taken(&kept));
     assert_eq!(taken(&once), 0, "the writer keeps what it has");
     assert_eq!(dcoh(&once).invalidated, 0);
-    assert!(
-        dcoh(&once).snoops >= 199,
-        "each load asks for what the writer has"
-    );
+    // Each load asks for what the writer has.
+    assert!(dcoh(&once).snoops >= 199);
 }
 
 /// A reader of consecutive lines, all of which a writer owns.

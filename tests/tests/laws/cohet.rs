@@ -108,17 +108,11 @@ fn locks_of_remote_atomics_are_not_requests() {
             &[&format!("accelerators[0].device.elements={elements}")],
         );
         let accelerator = &report.accelerators[0];
-        assert_eq!(
-            (accelerator.writes, accelerator.reads),
-            (400, 0),
-            "{elements}"
-        );
+        let lines = (accelerator.writes, accelerator.reads);
+        assert_eq!(lines, (400, 0), "{elements}");
         let phase = phase(&report);
-        assert_eq!(
-            (phase.operations, phase.on_memory),
-            (400, 400),
-            "{elements}"
-        );
+        let operations = (phase.operations, phase.on_memory);
+        assert_eq!(operations, (400, 400), "{elements}");
         assert_eq!(phase.bytes, 400 * 24, "{elements}");
     }
 }

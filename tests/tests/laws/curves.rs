@@ -7,7 +7,7 @@ use cxlab_plan::load::{read, resolve};
 use cxlab_plan::{Externals, Files, Plan};
 use cxlab_system::analytic::analyze;
 use cxlab_system::analytic::compare::compare;
-use cxlab_tests::{plan, report, root, shipped};
+use cxlab_tests::{assert_close, plan, report, root, shipped};
 
 /// The points of the shipped file: read percent, MB/s, ns.
 fn points() -> Vec<[f64; 3]> {
@@ -49,12 +49,11 @@ fn behind_a_link_each_point_of_each_mix_is_reproduced_within_one_per_cent() {
         if mb_per_s > 0.96 * peak {
             continue;
         }
+        let keys = "kind = \"uniform\", mix = \"regular\"";
+        let ratio = read_percent / 100.0;
         let load = [
             format!("hosts[0].issue.issue_interval=\"{}\"", interval(mb_per_s)),
-            format!(
-                "hosts[0].workload={{ kind = \"uniform\", mix = \"regular\", read_ratio = {} }}",
-                read_percent / 100.0
-            ),
+            format!("hosts[0].workload={{ {keys}, read_ratio = {ratio} }}"),
         ];
         let mut set: Vec<&str> = WIDE.to_vec();
         set.extend(load.iter().map(String::as_str));
@@ -62,16 +61,10 @@ fn behind_a_link_each_point_of_each_mix_is_reproduced_within_one_per_cent() {
         set.push("devices[0].memory={ kind = \"fixed\", latency = \"0 ns\", queue = 4096 }");
         let rest = report(&shipped("curves"), &set);
         let latency = found.latency_ns.mean - rest.latency_ns.mean;
-        let error = latency / latency_ns - 1.0;
-        assert!(
-            error.abs() < 0.01,
-            "{read_percent} % at {mb_per_s}: {latency}, {latency_ns}"
-        );
-        let error = found.bandwidth_gb_per_s.total * 1e3 / mb_per_s - 1.0;
-        assert!(
-            error.abs() < 0.01,
-            "{read_percent} % at {mb_per_s}: {error}"
-        );
+        let what = format!("{read_percent} % at {mb_per_s} MB/s");
+        assert_close(latency, latency_ns, 0.01, format!("ns, {what}"));
+        let rate = found.bandwidth_gb_per_s.total * 1e3;
+        assert_close(rate, mb_per_s, 0.01, format!("MB/s, {what}"));
     }
 }
 
@@ -82,29 +75,16 @@ fn two_hosts_behind_a_switch_share_the_peak_and_lose_nothing() {
     for (interval, expected) in [("16 ns", 8.0), ("8 ns", 16.0), ("2 ns", peak)] {
         let text = shipped("curves").replace("name = \"host\"", "name = \"host\"\ncount = 2");
         let interval = format!("hosts[0].issue.issue_interval=\"{interval}\"");
-        let found = report(
-            &text,
-            &[
-                "measure={ requests = 100_000, warmup_requests = 100_000 }",
-                "hosts[0].workload.mix=\"regular\"",
-                &interval,
-            ],
-        );
-        let hosts: f64 = found
-            .hosts
-            .iter()
-            .map(|host| host.bandwidth_gb_per_s.total)
-            .sum();
+        let measure = "measure={ requests = 100_000, warmup_requests = 100_000 }";
+        let mix = "hosts[0].workload.mix=\"regular\"";
+        let found = report(&text, &[measure, mix, &interval]);
+        let [a, b] = [0, 1].map(|at| found.hosts[at].bandwidth_gb_per_s.total);
         let device = found.devices[0].bandwidth_gb_per_s.total;
-        for one in [hosts, device] {
-            assert!(
-                (one / expected - 1.0).abs() < 0.01,
-                "{interval}: {one}, {expected}"
-            );
+        for one in [a + b, device] {
+            assert_close(one, expected, 0.01, &interval);
         }
         assert!(device < 1.000_1 * peak, "{device}");
-        let [a, b] = [0, 1].map(|at| found.hosts[at].bandwidth_gb_per_s.total);
-        assert!((a / b - 1.0).abs() < 0.02, "{a}, {b}");
+        assert_close(a, b, 0.02, &interval);
     }
 }
 

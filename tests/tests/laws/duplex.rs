@@ -4,23 +4,20 @@
 //! a message with data is a line of 64 bytes and a header of d bytes before it.
 
 use cxlab_system::report::{LinkReport, Report};
-use cxlab_tests::{report, shipped};
+use cxlab_tests::{assert_close, report, shipped};
 
 /// Rate of the bus in the scenario `duplex`, in GB/s.
 const BUS: f64 = 16.0;
 
 fn run(header: u32, data_header: u32, read_ratio: f64, duplex: &str) -> Report {
-    report(
-        &shipped("duplex"),
-        &[
-            "measure={ requests = 20_000 }",
-            &format!(
-                "fabric.link.packet={{ header = \"{header} B\", data_header = \"{data_header} B\" }}"
-            ),
-            &format!("fabric.link.duplex=\"{duplex}\""),
-            &format!("hosts[0].workload.read_ratio={read_ratio}"),
-        ],
-    )
+    let packet = format!("header = \"{header} B\", data_header = \"{data_header} B\"");
+    let set = [
+        "measure={ requests = 20_000 }",
+        &format!("fabric.link.packet={{ {packet} }}"),
+        &format!("fabric.link.duplex=\"{duplex}\""),
+        &format!("hosts[0].workload.read_ratio={read_ratio}"),
+    ];
+    report(&shipped("duplex"), &set)
 }
 
 /// Both directions of the bus: the link between the requester and the switch.
@@ -47,16 +44,6 @@ fn transmission_efficiency(report: &Report) -> f64 {
     sum(|link| link.payload_bytes) / sum(|link| link.bytes)
 }
 
-#[track_caller]
-fn assert_close(found: f64, law: f64, tolerance: f64, what: &str) {
-    let error = found / law - 1.0;
-    assert!(
-        error.abs() <= tolerance,
-        "{what}: {found:.4}, law {law:.4}, off by {:.2} %",
-        error * 100.0
-    );
-}
-
 /// Lines use one direction, and headers the other. Reads alone fill one direction with
 /// lines, as long as headers are not longer than lines. A 1:1 mix puts (64 + h) / 2
 /// bytes a request on each direction.
@@ -68,12 +55,8 @@ fn an_even_mix_doubles_bandwidth_without_headers_and_gains_nothing_when_they_equ
         let gain = 128.0 / (64.0 + f64::from(header));
         assert_close(reads, BUS, 0.005, "reads alone");
         assert_close(writes, BUS, 0.005, "writes alone");
-        assert_close(
-            even / reads,
-            gain,
-            0.01,
-            &format!("1:1 over reads, header {header} B"),
-        );
+        let what = format!("1:1 over reads, header {header} B");
+        assert_close(even / reads, gain, 0.01, what);
     }
 }
 
@@ -87,7 +70,7 @@ fn with_a_header_before_lines_too_the_gain_of_an_even_mix_falls_to_four_thirds()
             [1.0, 0.5].map(|ratio| run(header, header, ratio, "full").bandwidth_gb_per_s.total);
         assert_close(reads, BUS * 64.0 / (64.0 + h), 0.005, "reads alone");
         let gain = 2.0 * (64.0 + h) / (64.0 + 2.0 * h);
-        assert_close(even / reads, gain, 0.01, &format!("header {header} B"));
+        assert_close(even / reads, gain, 0.01, format!("header {header} B"));
     }
 }
 
@@ -99,21 +82,13 @@ fn full_duplex_utility_rises_with_mixing_and_transmission_efficiency_does_not_ch
         for read_ratio in [1.0, 0.75, 0.5, 0.25, 0.0] {
             let report = run(header, 0, read_ratio, "full");
             let what = format!("header {header} B, read ratio {read_ratio}");
-            assert_close(
-                transmission_efficiency(&report),
-                64.0 / (64.0 + h),
-                0.005,
-                &what,
-            );
+            let efficiency = transmission_efficiency(&report);
+            assert_close(efficiency, 64.0 / (64.0 + h), 0.005, &what);
             // Bytes a request on the fuller direction, which is always busy.
             let major = f64::max(read_ratio, 1.0 - read_ratio);
             let fuller = major * 64.0 + (1.0 - major) * h;
-            assert_close(
-                utility(&report, "full"),
-                (64.0 + h) / 2.0 / fuller,
-                0.01,
-                &what,
-            );
+            let law = (64.0 + h) / 2.0 / fuller;
+            assert_close(utility(&report, "full"), law, 0.01, &what);
         }
     }
 }

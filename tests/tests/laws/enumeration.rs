@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, SimTime};
-use cxlab_plan::{End, Externals, Files, Plan};
+use cxlab_plan::{End, Plan};
 use cxlab_protocol::io::enumerate::{
     Access, EnumerationLog, Goal, Phase, Region, Target, enumerate,
 };
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
 use cxlab_protocol::io::tree::{Below, RootComplex};
-use cxlab_scenario::Scenario;
-use cxlab_scenario::diagnostics::Document;
 use cxlab_system::report::{EnumerationReport, Report};
-use cxlab_tests::{measured_by_workloads, plan, root, shipped, try_run};
+use cxlab_tests::{measured_by_workloads, plan, plan_with, scenario, shipped, try_run};
 use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
 use serde_json::Value;
+
+use crate::documents;
 
 const GIB: u64 = 1 << 30;
 const HOST_BRIDGE: Hpa = Hpa(1 << 44);
@@ -194,11 +194,8 @@ fn the_time_is_the_sum_over_all_accesses_of_the_constants_on_their_way() {
                 .map(|access| constants.time(who(&log, access), access))
                 .sum();
             assert_eq!(found.phases[number].name, phase.name());
-            assert_eq!(
-                found.phases[number].duration_ns,
-                sum as f64 / 1e3,
-                "{phase:?}"
-            );
+            let took_ns = found.phases[number].duration_ns;
+            assert_eq!(took_ns, sum as f64 / 1e3, "{phase:?}");
             all += sum;
         }
         assert_eq!(found.duration_ns, all as f64 / 1e3);
@@ -215,13 +212,9 @@ fn measured(plan: &Plan) -> Report {
 
 /// Asserts that two measurements are equal.
 fn assert_alike(with: &Report, without: &Report, what: &str) {
+    let [with, without] = [with, without].map(|report| serde_json::to_value(report).unwrap());
     let mut different = Vec::new();
-    differences(
-        &serde_json::to_value(with).unwrap(),
-        &serde_json::to_value(without).unwrap(),
-        "",
-        &mut different,
-    );
+    differences(&with, &without, "", &mut different);
     assert!(different.is_empty(), "{what}: {different:#?}");
 }
 
@@ -275,11 +268,8 @@ const SYSTEMS: &[(&str, &[&str])] = &[
 #[test]
 fn workloads_measure_the_same_with_and_without_enumeration() {
     for (name, set) in SYSTEMS {
-        let mut set = [
-            &["measure={ warmup_requests = 200, requests = 2000 }"],
-            *set,
-        ]
-        .concat();
+        let measure = "measure={ warmup_requests = 200, requests = 2000 }";
+        let mut set = [&[measure], *set].concat();
         let text = shipped(name).replace("\n[enumeration]\n", "\n");
         let without = measured(&plan(&text, &set));
         set.push("enumeration={}");
@@ -375,13 +365,7 @@ workload = {{ kind = "external", name = "timed" }}
 name = "mem"
 "#
     );
-    let document = Document::parse("timed.toml", &text).ok().unwrap();
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let workload: Arc<dyn Workload> = Arc::new(Timed);
-    let externals = Externals::from([("timed".to_owned(), workload)]);
-    Plan::with_externals(scenario, Files::default(), &externals).unwrap_or_else(|problems| {
-        panic!("{problems:?}");
-    })
+    plan_with(scenario(&text, &[]), [("timed", Arc::new(Timed))])
 }
 
 #[test]
@@ -395,10 +379,7 @@ fn times_of_operations_count_from_when_the_workload_begins() {
         let without = measured(&timed(issuer, false));
         assert_eq!(with.requests.completed, 100, "{issuer}");
         assert!(with.window_ns > 135_791.1, "{issuer}: {}", with.window_ns);
-        let [with, without] = [with, without].map(|report| serde_json::to_value(report).unwrap());
-        let mut different = Vec::new();
-        differences(&with, &without, "", &mut different);
-        assert!(different.is_empty(), "{issuer}: {different:#?}");
+        assert_alike(&with, &without, issuer);
     }
 }
 
@@ -541,20 +522,5 @@ fn table() -> String {
 
 #[test]
 fn the_document_shows_what_the_shipped_scenario_takes() {
-    let path = root().join("docs/reference/cxl-io.md");
-    let mut document = std::fs::read_to_string(&path).unwrap();
-    let (begin, end) = ("<!-- begin phase -->\n", "<!-- end phase -->");
-    let from = document.find(begin).unwrap() + begin.len();
-    let to = from + document[from..].find(end).unwrap();
-    let table = table();
-    if document[from..to] == table {
-        return;
-    }
-    let update = std::env::var_os("CXLAB_UPDATE_DOCS").is_some();
-    assert!(
-        update,
-        "docs/reference/cxl-io.md is not up to date: run with CXLAB_UPDATE_DOCS=1"
-    );
-    document.replace_range(from..to, &table);
-    std::fs::write(path, document).unwrap();
+    documents::compare("reference/cxl-io.md", &[("phase", table())]);
 }

@@ -3,7 +3,7 @@
 
 use cxlab_protocol::flit::{self, FlitFormat};
 use cxlab_system::report::{LinkReport, Report};
-use cxlab_tests::{report, shipped};
+use cxlab_tests::{assert_close, report, shipped};
 
 /// A direct link that is the only bottleneck: a narrow link, many requests, and fast memory.
 fn saturated(generation: u8, format: &str, read_ratio: f64) -> Report {
@@ -28,41 +28,30 @@ fn direction<'a>(report: &'a Report, name: &str) -> &'a LinkReport {
     found.expect("the direction is reported")
 }
 
+/// Parts of reads.
+const MIXES: [(&str, f64); 4] = [
+    ("reads", 1.0),
+    ("writes", 0.0),
+    ("2:1", 2.0 / 3.0),
+    ("1:1", 0.5),
+];
+
 fn assert_packing(generation: u8, format: FlitFormat, name: &str) {
-    for (mix, read_ratio) in [
-        ("reads", 1.0),
-        ("writes", 0.0),
-        ("2:1", 2.0 / 3.0),
-        ("1:1", 0.5),
-    ] {
+    for (mix, read_ratio) in MIXES {
         let law = flit::efficiency(format, read_ratio);
         let report = saturated(generation, name, read_ratio);
-        let (full, packed) = if law.m2s_limits() {
-            (direction(&report, "host->mem"), law.m2s.packed)
-        } else {
-            (direction(&report, "mem->host"), law.s2m.packed)
+        // The full direction, and its share of the lines.
+        let (name_of_full, packed, share) = match law.m2s_limits() {
+            true => ("host->mem", law.m2s.packed, 1.0 - read_ratio),
+            false => ("mem->host", law.s2m.packed, read_ratio),
         };
+        let full = direction(&report, name_of_full);
         assert!(full.utilization > 0.995, "{name} {mix}: {full:?}");
-        let error = full.efficiency / packed - 1.0;
-        assert!(
-            error.abs() <= 0.01,
-            "{name} {mix}: simulated {:.4}, closed form {packed:.4}, off by {:.2} %",
-            full.efficiency,
-            error * 100.0
-        );
-        // The bandwidth follows from the full direction: its lines, divided by its share of them.
-        let share = if law.m2s_limits() {
-            1.0 - read_ratio
-        } else {
-            read_ratio
-        };
+        let what = format!("{name} {mix}");
+        assert_close(full.efficiency, packed, 0.01, &what);
         let expected = full.rate_gb_per_s * packed / share;
-        let error = report.bandwidth_gb_per_s.total / expected - 1.0;
-        assert!(
-            error.abs() <= 0.015,
-            "{name} {mix}: {:.3} GB/s, {expected:.3}",
-            report.bandwidth_gb_per_s.total
-        );
+        let found = report.bandwidth_gb_per_s.total;
+        assert_close(found, expected, 0.015, format!("GB/s, {what}"));
     }
 }
 
@@ -115,12 +104,7 @@ memory = {{ kind = "fixed", latency = "10 ns", queue = 4096 }}
 /// HBR flits of other devices' links.
 #[test]
 fn the_link_of_a_g_fam_device_is_as_efficient_as_pbr_slots_allow() {
-    for (mix, read_ratio) in [
-        ("reads", 1.0),
-        ("writes", 0.0),
-        ("2:1", 2.0 / 3.0),
-        ("1:1", 0.5),
-    ] {
+    for (mix, read_ratio) in MIXES {
         let formats = [(true, FlitFormat::B256Pbr), (false, FlitFormat::B256)];
         let rates = formats.map(|(g_fam, format)| {
             let law = flit::efficiency(format, read_ratio);
@@ -132,12 +116,8 @@ fn the_link_of_a_g_fam_device_is_as_efficient_as_pbr_slots_allow() {
             assert!(full.utilization > 0.995, "{format:?} {mix}: {full:?}");
             // S2M of PBR flits at 2 : 1 is 1.5 % below the closed form
             // (docs/explain/flit-packing.md).
-            let error = full.efficiency / packed - 1.0;
-            assert!(
-                error.abs() <= 0.016,
-                "{format:?} {mix}: simulated {:.4}, closed form {packed:.4}",
-                full.efficiency
-            );
+            let what = format!("{format:?} {mix}");
+            assert_close(full.efficiency, packed, 0.016, what);
             report.bandwidth_gb_per_s.total
         });
         println!("{mix}: {:.3} and {:.3} GB/s", rates[0], rates[1]);
@@ -182,12 +162,8 @@ fn writes_of_less_than_a_line_take_the_slots_that_they_take() {
         assert!(full.utilization > 0.99, "{format} {partial}: {full:?}");
         let bytes = if format == "68B" { 68.0 } else { 256.0 };
         let expected = full.rate_gb_per_s / bytes * flit / slots * 64.0;
-        let error = report.bandwidth_gb_per_s.write / expected - 1.0;
-        assert!(
-            error.abs() <= 0.015,
-            "{format} {partial}: {:.3} GB/s, {expected:.3}",
-            report.bandwidth_gb_per_s.write
-        );
+        let what = format!("GB/s, {format} {partial}");
+        assert_close(report.bandwidth_gb_per_s.write, expected, 0.015, what);
     }
 }
 
@@ -211,10 +187,8 @@ fn a_write_that_reads_first_takes_both_ways() {
     let merged = latency(&["hosts[0].workload.read_ratio=0.0", part, fill]);
     // A read's request is in slot 0, and a line's last byte is a slot of 16 B
     // later, but in the same flit.
-    assert!(
-        (merged - (read + write)).abs() < 0.1,
-        "{merged}, {read} and {write}"
-    );
+    let both = read + write;
+    assert!((merged - both).abs() < 0.1, "{merged}, {both}");
     let masked = latency(&["hosts[0].workload.read_ratio=0.0", part]);
     assert!((masked - write).abs() < 0.1, "{masked} and {write}");
 }

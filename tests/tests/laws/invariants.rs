@@ -1,36 +1,31 @@
 //! Invariants of every system, however long it runs: credits are conserved, memory is bounded, and
 //! a stalled message stays in its buffer.
 
+use cxlab_engine::Monitor;
 use cxlab_engine::units::SimTime;
-use cxlab_engine::{Monitor, Stop};
 use cxlab_system::system::{Node, Notes, System};
 use cxlab_tests::swarm::may_wait;
+use cxlab_tests::{plan, report, run_down, shipped};
 
 /// Credits that were not returned after a run has drained, by link direction.
 fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
-    let plan = cxlab_tests::plan(text, set);
-    let mut system = System::build(&plan, 1, Notes::default()).expect("the system builds");
-    let outcome = system
-        .simulation
-        .run(1, SimTime::NEVER, &Monitor::default());
-    assert_eq!(outcome.stop, Stop::Exhausted);
+    let (mut system, _) = run_down(&plan(text, set));
     for node in system.simulation.components() {
         match node {
             Node::Host(host) => assert!(host.is_done() && host.stats().completed_ever > 0),
             other => assert_eq!(other.in_flight(), 0),
         }
     }
-    let ends: Vec<(usize, u16)> = system
-        .directions
-        .iter()
-        .flat_map(|directions| [directions.forward, directions.backward])
-        .collect();
-    ends.into_iter()
-        .map(|(component, port)| {
-            let node = system.simulation.component_mut(component);
-            node.port_mut(port).unreturned()
-        })
-        .collect()
+    let directions = system.directions.iter();
+    let ends = directions.flat_map(|both| [both.forward, both.backward]);
+    let simulation = &mut system.simulation;
+    ends.map(|(component, port)| {
+        simulation
+            .component_mut(component)
+            .port_mut(port)
+            .unreturned()
+    })
+    .collect()
 }
 
 /// Settings without pipelines behind the links, so that a window is the number of credits.
@@ -50,12 +45,9 @@ fn every_credit_of_a_small_buffer_has_come_back_when_a_run_has_drained() {
                 "fabric.link.credits={{m2s_req={credits},m2s_rwd={credits},s2m_ndr={credits},\
                  s2m_drs={credits}}}"
             );
-            let set: Vec<&str> = MIXED.iter().copied().chain([table.as_str()]).collect();
-            let left = unreturned(&cxlab_tests::shipped(name), &set);
-            assert!(
-                left.iter().all(|left| *left == 0),
-                "{name}, {credits} credits: {left:?}"
-            );
+            let left = unreturned(&shipped(name), &[MIXED, &[&table]].concat());
+            let is_back = left.iter().all(|left| *left == 0);
+            assert!(is_back, "{name}, {credits} credits: {left:?}");
         }
     }
 }
@@ -63,20 +55,16 @@ fn every_credit_of_a_small_buffer_has_come_back_when_a_run_has_drained() {
 #[test]
 fn no_more_than_a_quarter_of_a_large_buffer_waits_for_a_ride_when_a_run_has_drained() {
     for name in ["spine-leaf-16", "ring-16", "torus-16", "fully-connected-16"] {
-        let text = cxlab_tests::shipped(name);
-        let plan = cxlab_tests::plan(&text, MIXED);
+        let text = shipped(name);
+        let plan = plan(&text, MIXED);
         let left = unreturned(&text, MIXED);
         for (link, both) in plan.links.iter().zip(left.chunks_exact(2)) {
             let most = may_wait(&plan, link);
-            assert!(
-                both.iter().all(|left| *left <= most),
-                "{name}: {both:?} of {most}"
-            );
+            let few = both.iter().all(|left| *left <= most);
+            assert!(few, "{name}: {both:?} of {most}");
         }
-        assert!(
-            left.iter().any(|left| *left > 0),
-            "{name}: some wait for a ride"
-        );
+        // Some wait for a ride.
+        assert!(left.iter().any(|left| *left > 0), "{name}");
     }
 }
 
@@ -98,12 +86,9 @@ fn memory_does_not_grow_with_the_number_of_requests() {
     if let Ok(requests) = std::env::var("CXLAB_MEMORY_REQUESTS") {
         let requests = format!("measure.requests={requests}");
         let set = ["hosts[0].workload.read_ratio=0.7", &requests];
-        let report = cxlab_tests::report(&cxlab_tests::shipped("spine-leaf-16"), &set);
-        println!(
-            "peak {} completed {}",
-            peak_bytes(),
-            report.requests.completed
-        );
+        let report = report(&shipped("spine-leaf-16"), &set);
+        let (peak, completed) = (peak_bytes(), report.requests.completed);
+        println!("peak {peak} completed {completed}");
         return;
     }
     let measure = |requests: u64| {
@@ -116,10 +101,8 @@ fn memory_does_not_grow_with_the_number_of_requests() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let number = |key: &str| {
             let mut words = text.split_whitespace().skip_while(|word| *word != key);
-            words
-                .nth(1)
-                .and_then(|word| word.parse::<u64>().ok())
-                .expect("a number follows")
+            let word = words.nth(1).and_then(|word| word.parse::<u64>().ok());
+            word.expect("a number follows")
         };
         assert!(number("completed") >= requests, "{text}");
         number("peak")
@@ -127,10 +110,7 @@ fn memory_does_not_grow_with_the_number_of_requests() {
     let (short, long) = (measure(20_000), measure(200_000));
     // The runs differ by 180,000 requests. One byte kept for each would be 176 KiB, and one row 30
     // MiB. Allocators and the histogram's buckets account for less than 1 MiB.
-    assert!(
-        long < short + (1 << 20),
-        "{short} bytes, and {long} after ten times the requests"
-    );
+    assert!(long < short + (1 << 20), "{short} bytes, then {long}");
 }
 
 #[test]
@@ -152,16 +132,14 @@ controller = { process_time = "40 ns" }
 memory = { kind = "fixed", latency = "46 ns" }
 "#;
     // The host is at the first switch of the first half, and the device at the first of the second.
-    let report = cxlab_tests::report(text, &[]);
+    let report = report(text, &[]);
     let hops = report.by_hops[0].hops as f64;
     assert_eq!(report.by_hops.len(), 1);
     assert_eq!(hops, 102.0);
     let links = 2.0 * hops * (1.0 + 2.0 * 2.0) + hops * (0.25 + 1.0);
     let expected = 10.0 + links + 2.0 * (hops - 1.0) * 3.0 + 40.0 + 46.0;
-    assert_eq!(
-        (report.latency_ns.min, report.latency_ns.max),
-        (expected, expected)
-    );
+    let latency = &report.latency_ns;
+    assert_eq!([latency.min, latency.max], [expected; 2]);
 }
 
 #[test]
@@ -180,11 +158,9 @@ workload = { kind = "uniform", read_ratio = 0.5 }
 name = "mem"
 count = 8
 "#;
-    let report = cxlab_tests::report(text, &[]);
-    assert_eq!(
-        (report.requests.issued, report.requests.completed),
-        (320, 320)
-    );
+    let report = report(text, &[]);
+    let requests = &report.requests;
+    assert_eq!([requests.issued, requests.completed], [320; 2]);
 }
 
 /// One host, one switch, and one slow device, with one buffer of each kind.
@@ -208,46 +184,28 @@ memory = { kind = "fixed", latency = "1 us", queue = 1 }
 
 #[test]
 fn backpressure_reaches_the_requester_and_requests_wait_there() {
-    let plan = cxlab_tests::plan(SLOW, &[]);
+    let plan = plan(SLOW, &[]);
     let mut system = System::build(&plan, 1, Notes::default()).expect("the system builds");
-    system
-        .simulation
-        .run(1, SimTime(400_000_000), &Monitor::default());
-    let holds: Vec<u64> = system
-        .simulation
-        .components()
-        .map(Node::in_flight)
-        .collect();
+    let (simulation, monitor) = (&mut system.simulation, Monitor::default());
+    simulation.run(1, SimTime(400_000_000), &monitor);
+    let holds: Vec<u64> = simulation.components().map(Node::in_flight).collect();
     // Hosts, devices and switches hold at most as many messages as they have buffers for.
     assert_eq!(holds[0], 500, "the host has as many in flight as it may");
-    assert!(
-        holds[1] <= 1 + 2,
-        "a context and two buffers, not {}",
-        holds[1]
-    );
-    assert!(
-        holds[2] <= 2 * 2,
-        "two buffers of each class, not {}",
-        holds[2]
-    );
+    // A context and two buffers in the device, two buffers of each class in the switch.
+    assert!(holds[1] <= 1 + 2 && holds[2] <= 2 * 2, "{holds:?}");
 }
 
 #[test]
 fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
-    let free = cxlab_tests::report(SLOW, &[]);
+    let free = report(SLOW, &[]);
     assert_eq!(free.requests.in_flight_at_end, 500);
-    let held = cxlab_tests::report(SLOW, &["hosts[0].issue.queue=3"]);
+    let held = report(SLOW, &["hosts[0].issue.queue=3"]);
     // Three in the queue, two buffers each in switch and device, one context, and
     // at most two on each wire.
-    assert!(
-        held.requests.in_flight_at_end <= 3 + 2 + 2 + 1,
-        "{}",
-        held.requests.in_flight_at_end
-    );
-    assert_eq!(
-        held.requests.completed, free.requests.completed,
-        "the device sets the pace"
-    );
+    let in_flight = held.requests.in_flight_at_end;
+    assert!(in_flight <= 3 + 2 + 2 + 1, "{in_flight}");
+    // The device sets the pace.
+    assert_eq!(held.requests.completed, free.requests.completed);
 }
 
 /// Sixteen combinations of seed and number of contexts. In some of them the device wakes its DRAM
@@ -274,13 +232,10 @@ memory = { kind = "dram", grade = "DDR4-2400R", channels = 4 }
 "#;
     for seed in 1..=4 {
         for contexts in [16, 64, 128, 192] {
-            let set = [
-                format!("seed={seed}"),
-                format!("devices[0].controller.contexts={contexts}"),
-            ];
-            let set: Vec<&str> = set.iter().map(String::as_str).collect();
-            let report = cxlab_tests::report(text, &set);
-            assert_eq!(report.requests.completed, 4000, "{set:?}");
+            let seed = format!("seed={seed}");
+            let contexts = format!("devices[0].controller.contexts={contexts}");
+            let report = report(text, &[&seed, &contexts]);
+            assert_eq!(report.requests.completed, 4000, "{seed} {contexts}");
         }
     }
 }
@@ -301,19 +256,15 @@ fn a_stride_reaches_one_device_by_modulo_and_all_by_xor() {
         memory = { kind = "fixed", bandwidth = "4 GB/s" }
     "#;
     let reads = |set: &[&str]| {
-        let report = cxlab_tests::report(text, set);
+        let report = report(text, set);
         let reads: Vec<u64> = report.devices.iter().map(|device| device.reads).collect();
         (reads, report.bandwidth_gb_per_s.total)
     };
     let (modulo, slow) = reads(&[]);
     assert_eq!(modulo[1..], [0; 3], "{modulo:?}");
-    for set in [
-        &["address_map.arithmetic=\"xor\""][..],
-        &[
-            "address_map.arithmetic=\"xor\"",
-            "address_map.xor_maps=[0x404100, 0x808200]",
-        ],
-    ] {
+    let xor = "address_map.arithmetic=\"xor\"";
+    let maps = "address_map.xor_maps=[0x404100, 0x808200]";
+    for set in [&[xor][..], &[xor, maps]] {
         let (xor, fast) = reads(set);
         let least = xor.iter().min().unwrap();
         let most = xor.iter().max().unwrap();

@@ -61,10 +61,8 @@ fn energy_follows_supply_voltage_and_the_current_of_each_command() {
     ] {
         for (at, (found, base)) in energies(change).iter().zip(&base).enumerate() {
             let factor = found / base;
-            assert!(
-                (factor - factors[at]).abs() < 1e-3,
-                "{change}, {at}: {factor}"
-            );
+            let apart = (factor - factors[at]).abs();
+            assert!(apart < 1e-3, "{change}, {at}: {factor}");
         }
     }
     // An activation costs its current above standby, here of one value for open and closed banks.

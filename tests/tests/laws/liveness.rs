@@ -6,14 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_engine::Monitor;
 use cxlab_host::RequestRow;
-use cxlab_plan::{Files, Plan};
+use cxlab_plan::Plan;
 use cxlab_protocol::coherence::hold::Turns;
-use cxlab_scenario::Scenario;
-use cxlab_scenario::diagnostics::{Document, validate};
-use cxlab_system::run::{RunOptions, run};
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::script::{self, Script};
+use cxlab_tests::{plan, rows, scenario};
 use cxlab_workload::thread::{Bases, Direction, Handle, Place, Thread, Window};
 
 /// First address of the host's own memory. Memory of devices begins at 0.
@@ -135,47 +132,26 @@ impl Machine {
                 self.node, self.device, self.cache
             );
         }
-        let document = Document::parse("waits.toml", &text).unwrap();
-        let wrong = validate(&document, &cxlab_scenario::schema());
-        assert!(wrong.is_empty(), "{wrong:?}\n{text}");
-        let mut scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+        let mut scenario = scenario(&text, &[]);
         for accelerator in &mut scenario.accelerators {
             accelerator.device.turns = self.turns;
         }
-        Plan::with_externals(scenario, Files::default(), &externals(acts))
-            .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
+        script::plan_of(scenario, acts)
     }
 
     /// Duration of the run, in nanoseconds.
     fn time(&self, acts: Acts) -> f64 {
-        let options = RunOptions {
-            seed: 1,
-            threads: 1.into(),
-            monitor: &Monitor::default(),
-            rows: None,
-        };
-        run(&self.plan(acts), options).unwrap().window_ns
+        rows(&self.plan(acts), 1).0.window_ns
     }
 
     /// Longest request of the host and of each accelerator, in nanoseconds.
     fn longest(&self, acts: Acts) -> BTreeMap<u16, u64> {
-        let plan = self.plan(acts);
         let mut longest = BTreeMap::new();
-        let mut rows = |rows: Vec<RequestRow>| {
-            for row in rows {
-                let time = (row.completed_ps - row.issued_ps) / 1000;
-                let most: &mut u64 = longest.entry(row.requester).or_default();
-                *most = time.max(*most);
-            }
-            Ok(())
-        };
-        let options = RunOptions {
-            seed: 1,
-            threads: 1.into(),
-            monitor: &Monitor::default(),
-            rows: Some(&mut rows),
-        };
-        run(&plan, options).unwrap();
+        for row in rows(&self.plan(acts), 1).1 {
+            let time = (row.completed_ps - row.issued_ps) / 1000;
+            let most: &mut u64 = longest.entry(row.requester).or_default();
+            *most = time.max(*most);
+        }
         longest
     }
 }
@@ -243,12 +219,8 @@ fn elements_share_the_port_of_their_cache() {
         accelerators: vec![vec![acts.accelerators[0][0].clone()]],
     });
     let longest = PLAIN.longest(acts);
-    assert!(
-        longest[&1] < last[&1] + 1_000,
-        "{} ns, alone {}",
-        longest[&1],
-        last[&1]
-    );
+    let (beside, alone) = (longest[&1], last[&1]);
+    assert!(beside < alone + 1_000, "{beside} ns, alone {alone}");
 }
 
 #[test]
@@ -346,7 +318,7 @@ fn a_load_waits_for_a_write_buffer_of_evictions_and_not_for_all() {
     assert!(few < 32 * 16 + 300, "{few} ns");
     assert!(
         many > 10 * few,
-        "{few} ns with few places, {many} ns with many"
+        "{few} ns with few places, {many} with many"
     );
 }
 
@@ -393,10 +365,7 @@ fn a_load_of_a_devices_memory_waits_for_a_write_buffer_of_its_own_evictions() {
     println!("{few} ns with few places, {many} ns with many");
     // 64 fills and 2 lines of 16 ns, and less than 500 ns to the device and back.
     assert!(few < 66 * 16 + 500, "{few} ns");
-    assert!(
-        many > 2 * few,
-        "{few} ns with few places, {many} ns with many"
-    );
+    assert!(many > 2 * few, "{few} ns with few places, {many} with many");
 }
 
 #[test]
@@ -435,7 +404,7 @@ fn a_host_at_the_end_of_a_chain_is_not_starved_by_those_before_it() {
             text += &format!("[[hosts]]\nname = \"h{number}\"\n{what}");
         }
         text += "[[devices]]\nname = \"memory\"\n";
-        let (_, rows) = cxlab_tests::rows(&cxlab_tests::plan(&text, &[]), 1);
+        let (_, rows) = rows(&plan(&text, &[]), 1);
         let others: Vec<_> = rows.iter().filter(|row| row.requester < 3).collect();
         let far = rows.iter().filter(|row| row.requester == 3);
         let overtaken = far.map(|far| {

@@ -155,10 +155,8 @@ fn a_chase_fits_as_far_as_the_caches_hold_different_lines() {
     let steps = |llc: &str, lines: u64| {
         let (latencies, _) = simulate(llc, laps(lines, 3));
         let last = &latencies[2 * lines as usize..];
-        assert!(
-            last.iter().all(|one| *one == last[0]),
-            "{llc}, {lines} lines: {last:?}"
-        );
+        let is_even = last.iter().all(|one| *one == last[0]);
+        assert!(is_even, "{llc}, {lines} lines: {last:?}");
         last[0]
     };
     for (lines, inclusive, non_inclusive) in [
@@ -229,11 +227,8 @@ fn a_directory_that_has_no_room_takes_lines_from_the_private_caches() {
     const ENTRIES: u64 = 8;
     let small = "inclusion = \"non-inclusive\", directory = { entries = 8, ways = 8 }";
     let (latencies, count) = simulate(small, laps(ENTRIES, 3));
-    assert!(
-        latencies[ENTRIES as usize..]
-            .iter()
-            .all(|one| *one <= L2_HIT)
-    );
+    let later = &latencies[ENTRIES as usize..];
+    assert!(later.iter().all(|one| *one <= L2_HIT), "{later:?}");
     assert_eq!(count("back_invalidations"), 0);
     // With one more line, each load finds that its line was evicted
     // from L2 to the last-level cache.

@@ -7,6 +7,9 @@ mod coherence;
 mod cohet;
 mod credits;
 mod curves;
+#[path = "../../shared/documents.rs"]
+#[allow(clippy::unwrap_used)]
+mod documents;
 mod duplex;
 mod enumeration;
 mod flit;

@@ -44,11 +44,8 @@ fn hosts_with_caches_of_the_same_memory_are_named() {
     }
     assert!(!cached[0].contains("no value"), "requesters have no values");
     let processor = notes(POOL, &PROCESSOR);
-    assert!(
-        processor[0].contains("no value of the other's"),
-        "{}",
-        processor[0]
-    );
+    let note = &processor[0];
+    assert!(note.contains("no value of the other's"), "{note}");
     let core = notes(POOL, &["hosts[1].core={}"]);
     assert_eq!(core.len(), 1);
 }

@@ -2,11 +2,11 @@
 //! parameters, and migrated pages keep their values.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::Monitor;
 use cxlab_engine::units::Hpa;
 use cxlab_system::report::Report;
-use cxlab_system::run::{RunError, RunOptions, run};
+use cxlab_system::run::RunError;
 use cxlab_tests::script::{self, Script};
+use cxlab_tests::try_rows;
 use cxlab_workload::Image;
 use cxlab_workload::thread::{Bases, Direction, Place, Thread, scratch};
 
@@ -44,10 +44,8 @@ impl Script for Loads {
         vec![Thread::new(move |t| async move {
             for offset in offsets {
                 let found = t.load(base + offset).await;
-                assert!(
-                    found == offset + 1 || offset % 64 != 0,
-                    "the value is there"
-                );
+                let is_right = found == offset + 1 || offset % 64 != 0;
+                assert!(is_right, "the value is there");
             }
         })]
     }
@@ -76,21 +74,9 @@ fn simulate_seeded(
     threads: usize,
     seed: u64,
 ) -> Result<(Report, Vec<u64>), RunError> {
-    let plan = script::plan(text, workload);
-    let monitor = Monitor::default();
-    let mut latencies = Vec::new();
-    let mut rows = |rows: Vec<cxlab_host::RequestRow>| {
-        latencies.extend(rows.iter().map(|row| row.completed_ps - row.issued_ps));
-        Ok(())
-    };
-    let options = RunOptions {
-        seed,
-        threads: threads.into(),
-        monitor: &monitor,
-        rows: Some(&mut rows),
-    };
-    let report = run(&plan, options)?;
-    Ok((report, latencies))
+    let (report, rows) = try_rows(&script::plan(text, workload), seed, threads)?;
+    let latencies = rows.iter().map(|row| row.completed_ps - row.issued_ps);
+    Ok((report, latencies.collect()))
 }
 
 fn latencies(os: &str, device: &str, offsets: &[u64], by: Place) -> Vec<u64> {
@@ -113,11 +99,8 @@ fn a_walk_of_a_core_is_its_reads_one_after_the_other() {
     assert_eq!(physical, [miss; 4], "the medium takes as long for all");
     let (lookup, l1) = (3_000, 5 * 417);
     assert_eq!(virtual_[0], lookup + 4 * miss + miss, "four levels");
-    assert_eq!(
-        virtual_[1],
-        lookup + l1 + miss,
-        "one level, in the first cache"
-    );
+    // One level, in the first cache.
+    assert_eq!(virtual_[1], lookup + l1 + miss);
     assert_eq!(virtual_[2], lookup + miss + miss, "one level, in memory");
     assert_eq!(virtual_[3], miss, "a hit runs beside the cache");
 }
@@ -151,10 +134,8 @@ fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
     assert_eq!(waits[0] - waits[1], 3 * read, "three levels less");
     assert_eq!(waits[1] - waits[2], read, "none at all: the IOTLB has it");
     assert_eq!((waits[3], waits[4]), (waits[2], waits[2]));
-    assert_eq!(
-        waits[5], waits[1],
-        "walks of the IOMMU leave nothing in the last-level cache"
-    );
+    // Walks of the IOMMU leave nothing in the last-level cache.
+    assert_eq!(waits[5], waits[1]);
     // Two round trips through root complex and link, and the IOMMU.
     assert!(waits[2] > 2 * 100_000 + 25_000, "found {} ps", waits[2]);
 }
@@ -246,10 +227,8 @@ fn translations_of_dma_are_bounded_by_requests_and_by_the_cache() {
         assert_eq!(counts["dma_translation_stalls"], 8.0, "{atc}");
         // Bytes of the previous page arrive while the engine waits.
         let stalled = 8000.0 * counts["dma_translation_stall_ns"].as_f64().unwrap();
-        assert!(
-            (time - physical) as f64 <= stalled + 1.0,
-            "{atc}: {stalled} ps"
-        );
+        let longer = (time - physical) as f64;
+        assert!(longer <= stalled + 1.0, "{atc}: {stalled} ps");
         assert!(time - physical > 3 * (all - physical), "{atc}: {time} ps");
     }
 }
@@ -294,11 +273,8 @@ fn a_process_that_touches_what_it_has_not_ends_the_run() {
         };
         assert_eq!(problems[0].path, "hosts[0].workload");
         let text = "no memory is mapped at 0x200040000000";
-        assert!(
-            problems[0].message.contains(text),
-            "{}",
-            problems[0].message
-        );
+        let message = &problems[0].message;
+        assert!(message.contains(text), "{message}");
     }
 }
 
@@ -328,18 +304,12 @@ fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
     let used: f64 = nodes.iter().map(used).sum();
     let tables = used - count("resident_bytes");
     assert_eq!(count("resident_bytes"), f64::from(1 << 20));
-    assert_eq!(
-        tables,
-        4.0 * 4096.0,
-        "four levels of tables, and no frame is lost"
-    );
+    // Four levels of tables, and no frame is lost.
+    assert_eq!(tables, 4.0 * 4096.0);
     let device = &one.accelerators[0].accelerator;
     let blocks = device["page_blocks"].as_f64().unwrap();
-    assert_eq!(
-        blocks,
-        count("pages_promoted"),
-        "a device is blocked while a page moves"
-    );
+    // A device is blocked while a page moves.
+    assert_eq!(blocks, count("pages_promoted"));
     assert!(device["page_block_ns"].as_f64().unwrap() > 3000.0);
     for threads in [2, 3] {
         let (more, _) = simulate(TIERED, none(), threads).unwrap();
@@ -373,11 +343,8 @@ capacity = "256 MiB"
     // Copy loads one line and fetches another to store it. Each takes at least 400 ns.
     let lines = 2.0 * f64::from(1 << 20) / 64.0;
     let least_ns = lines / 4.0 * 400.0;
-    assert!(
-        report.sim_time_ns > least_ns,
-        "{} ns for what takes {least_ns} ns",
-        report.sim_time_ns
-    );
+    let time_ns = report.sim_time_ns;
+    assert!(time_ns > least_ns, "{time_ns} ns, at least {least_ns} ns");
 }
 
 /// Random replacement of translations draws from a stream of the run's seed and of the component.

@@ -2,36 +2,19 @@
 //! works as on a CXL device.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_plan::{Externals, Files, Plan, Problem};
-use cxlab_scenario::Scenario;
-use cxlab_scenario::diagnostics::Document;
 use cxlab_system::run::RunError;
-use cxlab_tests::script::{Script, externals};
-use cxlab_tests::{report, shipped, try_run};
+use cxlab_tests::script::{self, Script};
+use cxlab_tests::{problems, report, scenario, shipped, try_run};
 use cxlab_workload::LOCAL_BASE;
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
 
 const PCIE: &str = "accelerators[0].device.kind=\"pcie\"";
 
-fn plan_of(set: &[&str], externals: &Externals) -> Result<Plan, Vec<Problem>> {
-    let mut document = Document::parse("cohet-fpga.toml", &shipped("cohet-fpga")).unwrap();
-    for assignment in set {
-        document.set(assignment).unwrap();
-    }
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    Plan::with_externals(scenario, Files::default(), externals)
-}
-
 /// Paths and messages of the refused settings.
 fn refused(set: &[&str]) -> Vec<(String, String)> {
-    let all: Vec<&str> = set.iter().copied().chain([PCIE]).collect();
-    match plan_of(&all, &Externals::new()) {
-        Ok(_) => Vec::new(),
-        Err(problems) => problems
-            .into_iter()
-            .map(|problem| (problem.path, problem.message))
-            .collect(),
-    }
+    let found = problems(&shipped("cohet-fpga"), &[set, &[PCIE]].concat());
+    let found = found.into_iter();
+    found.map(|one| (one.path, one.message)).collect()
 }
 
 #[test]
@@ -51,10 +34,8 @@ fn workloads_that_load_host_memory_are_refused_on_a_pcie_device() {
         assert_eq!(found.len(), 1, "{workload}: {found:?}");
         assert_eq!(found[0].0, format!("hosts[0].workload.{field}"));
         assert!(found[0].1.contains("allowed"), "{}", found[0].1);
-        assert!(
-            plan_of(&[&set], &Externals::new()).is_ok(),
-            "{workload}: type1"
-        );
+        let of_type_1 = problems(&shipped("cohet-fpga"), &[&set]);
+        assert!(of_type_1.is_empty(), "{workload}: {of_type_1:?}");
     }
 }
 
@@ -65,10 +46,8 @@ fn parameters_that_mean_nothing_to_a_pcie_device_are_refused() {
     let memory = refused(&[dma, "accelerators[0].memory.capacity=\"1 GiB\""]);
     assert_eq!(memory[0].0, "accelerators[0].memory");
     let prefetch = "accelerators[0].device.cache.prefetch={ kind = \"stride\" }";
-    assert_eq!(
-        refused(&[dma, prefetch])[0].0,
-        "accelerators[0].device.cache.prefetch"
-    );
+    let refused = refused(&[dma, prefetch]);
+    assert_eq!(refused[0].0, "accelerators[0].device.cache.prefetch");
 }
 
 #[test]
@@ -122,15 +101,15 @@ fn a_kernel_that_loads_all_the_same_ends_the_run_with_an_error() {
         ThreadOp::Prefetch { addr },
     ] {
         let workload = "hosts[0].workload={ kind = \"external\", name = \"script\" }";
-        let plan = plan_of(&[workload, PCIE], &externals(One(op))).unwrap();
+        let scenario = scenario(&shipped("cohet-fpga"), &[workload, PCIE]);
+        let plan = script::plan_of(scenario, One(op));
         let Err(RunError::Problems(problems)) = try_run(&plan, 1) else {
             panic!("{op:?} was done")
         };
         assert_eq!(problems[0].path, "accelerators[0].device.kind");
         let says = &problems[0].message;
-        assert!(
-            says.contains("`fpga`") && says.contains("needs CXL.cache"),
-            "{says}"
-        );
+        for part in ["`fpga`", "needs CXL.cache"] {
+            assert!(says.contains(part), "{says}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use cxlab_system::report::Report;
-use cxlab_tests::{plan, report, root, shipped, try_run};
+use cxlab_tests::{assert_close, plan, report, root, shipped, try_run};
 use cxlab_workload::pattern::CATALOG;
 use serde_json::{Value, json};
 
@@ -104,18 +104,15 @@ fn bandwidth_is_the_window_over_the_latency_whatever_limits_it() {
         let window = reorder.min(misses);
         // An MSHR is occupied until the home agent responds, and a step until its line arrives.
         let held = if misses < reorder { LOCAL - 7.0 } else { LOCAL };
+        let expected = rounds(2000, window, held);
         assert_eq!(
-            found.sim_time_ns,
-            rounds(2000, window, held),
+            found.sim_time_ns, expected,
             "{reorder} steps, {misses} misses"
         );
         // Over many rounds that is window * 64 B / latency.
         let limit = (window * 64) as f64 / held;
         let bandwidth = found.hosts[0].bandwidth_gb_per_s.total;
-        assert!(
-            (bandwidth / limit - 1.0).abs() < 0.03,
-            "{bandwidth}, {limit}"
-        );
+        assert_close(bandwidth, limit, 0.03, "GB/s");
     }
 }
 

@@ -2,7 +2,7 @@
 //! the cost if no host throttles.
 
 use cxlab_system::report::Report;
-use cxlab_tests::{THROTTLED, checkpoint, plan, shipped, try_run};
+use cxlab_tests::{THROTTLED, assert_threads, checkpoint, plan, shipped, try_run};
 
 fn report(text: &str, set: &[&str]) -> Report {
     try_run(&plan(text, set), 1).expect("it runs")
@@ -24,34 +24,56 @@ fn shares(all: &[(usize, u16, Option<u16>)]) -> String {
     format!("devices[0].qos.shares=[{}]", written.join(", "))
 }
 
+/// Settings without throttles of the hosts of [`THROTTLED`] and of [`COHERENT`].
+const FREE: &str = "hosts[0].issue={ outstanding = 128 }";
+const FREE_COHERENT: &str =
+    "hosts[0].issue={ outstanding = 128, cache = { size = \"64 KiB\", ways = 4 } }";
+
+/// 384 requests are queued for the media all the time.
 #[test]
 fn telemetry_alone_changes_nothing_but_what_is_told() {
-    let with = report(THROTTLED, &["hosts[0].issue={ outstanding = 128 }"]);
-    let without = THROTTLED.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
-    let without = report(&without, &["hosts[0].issue={ outstanding = 128 }"]);
-    assert_eq!(with.latency_ns, without.latency_ns);
-    assert_eq!(with.bandwidth_gb_per_s, without.bandwidth_gb_per_s);
-    assert_eq!(without.devices[0].load, None);
-    // 384 requests are queued for the media all the time.
-    let load = with.devices[0].load.expect("it is told");
-    assert!(load.severe > 40_000, "{load:?}");
-    assert_eq!((load.light, load.optimal, load.moderate), (0, 0, 0));
+    for (text, free, severe) in [(THROTTLED, FREE, 40_000), (COHERENT, FREE_COHERENT, 20_000)] {
+        let with = report(text, &[free]);
+        let without = text.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
+        let without = report(&without, &[free]);
+        assert!(text == THROTTLED || with.digest == without.digest);
+        assert_eq!(with.latency_ns, without.latency_ns);
+        assert_eq!(with.bandwidth_gb_per_s, without.bandwidth_gb_per_s);
+        assert_eq!(without.devices[0].load, None);
+        let load = with.devices[0].load.expect("it is told");
+        assert!(load.severe > severe, "{load:?}");
+        assert_eq!((load.light, load.optimal, load.moderate), (0, 0, 0));
+    }
 }
 
 #[test]
 fn hosts_that_throttle_alike_get_alike_and_the_device_is_not_overloaded() {
-    let free = report(THROTTLED, &["hosts[0].issue={ outstanding = 128 }"]);
-    let throttled = report(THROTTLED, &[]);
-    let all = rates(&throttled);
-    let sum: f64 = all.iter().sum();
-    assert!(sum > 0.9 * free.bandwidth_gb_per_s.total, "{all:?}");
-    for rate in &all {
-        assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
+    // Parts of the bandwidth and of the latency without throttles.
+    for (text, free, bandwidth, latency) in [
+        (THROTTLED, FREE, 0.9, 0.2),
+        (COHERENT, FREE_COHERENT, 0.8, 0.4),
+    ] {
+        let free = report(text, &[free]);
+        let throttled = report(text, &[]);
+        let all = rates(&throttled);
+        let sum: f64 = all.iter().sum();
+        println!(
+            "{} ns and {} GB/s, {} ns and {all:?} GB/s throttled",
+            free.latency_ns.mean, free.bandwidth_gb_per_s.total, throttled.latency_ns.mean
+        );
+        assert!(sum > bandwidth * free.bandwidth_gb_per_s.total, "{all:?}");
+        for rate in &all {
+            assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
+        }
+        assert!(throttled.latency_ns.mean < latency * free.latency_ns.mean);
+        for host in &throttled.hosts {
+            let slower = host.throttle.as_ref().expect("it has one").slower;
+            assert!(slower > 10 || text == THROTTLED, "{slower}");
+        }
+        let load = throttled.devices[0].load.expect("it is told");
+        let told = load.light + load.optimal + load.moderate + load.severe;
+        assert!(load.severe < told / 20, "{load:?}");
     }
-    assert!(throttled.latency_ns.mean < 0.2 * free.latency_ns.mean);
-    let load = throttled.devices[0].load.expect("it is told");
-    let told = load.light + load.optimal + load.moderate + load.severe;
-    assert!(load.severe < told / 20, "{load:?}");
 }
 
 /// Windows of 5 us, each as long as five sampling periods.
@@ -107,13 +129,8 @@ fn a_noisy_neighbour_that_throttles_is_less_noisy() {
     let without = report(&text, &["hosts[1].issue={ outstanding = 256 }"]);
     let victim = |report: &Report| report.hosts[0].latency_ns.mean;
     let noisy = |report: &Report| report.hosts[1].bandwidth_gb_per_s.total;
-    println!(
-        "{} {} {} {}",
-        victim(&with),
-        victim(&without),
-        noisy(&with),
-        noisy(&without)
-    );
+    let both = [&with, &without];
+    println!("{:?} {:?}", both.map(victim), both.map(noisy));
     assert!(victim(&with) < 0.2 * victim(&without));
     assert!(noisy(&with) > 0.9 * noisy(&without));
 }
@@ -151,22 +168,18 @@ impl Shared {
         } = self;
         let period = self.period();
         let outstanding = (24 * gb_per_s / hosts).max(32);
-        let (cache, coherence) = match self.coherent {
+        let (cache, coherence, pattern) = match self.coherent {
             true => (
                 ", cache = { size = \"64 KiB\", ways = 4 }",
                 "coherence = { class = \"hdm-db\" }",
+                ", footprint = \"16 MiB\", private = true, read_ratio = 0.9",
             ),
-            false => ("", ""),
-        };
-        let workload = match self.coherent {
-            true => {
-                "{ kind = \"uniform\", footprint = \"16 MiB\", private = true, read_ratio = 0.9 }"
-            }
-            false => "{ kind = \"uniform\" }",
+            false => ("", "", ""),
         };
         let group = |name: &str, count: u32| {
             format!(
-                "[[hosts]]\nname = \"{name}\"\ncount = {count}\nworkload = {workload}\n\
+                "[[hosts]]\nname = \"{name}\"\ncount = {count}\n\
+                 workload = {{ kind = \"uniform\"{pattern} }}\n\
                  issue = {{ outstanding = {outstanding}{cache}{throttle} }}\n"
             )
         };
@@ -219,10 +232,8 @@ fn use_and_spread(shared: &Shared, report: &Report) -> (f64, f64) {
     let mean = all.iter().sum::<f64>() / all.len() as f64;
     let spread = all.iter().map(|rate| (rate / mean - 1.0).abs());
     let device = report.devices[0].bandwidth_gb_per_s.total;
-    (
-        device / f64::from(shared.gb_per_s),
-        spread.fold(0.0, f64::max),
-    )
+    let used = device / f64::from(shared.gb_per_s);
+    (used, spread.fold(0.0, f64::max))
 }
 
 /// At least 90 % of the bandwidth is used, and each host is within 5 %
@@ -259,12 +270,8 @@ fn a_late_host_has_its_part(shared: Shared) {
     let mean = all.iter().sum::<f64>() / all.len() as f64;
     let late = all[all.len() - 1] / mean;
     let (used, _) = use_and_spread(&shared, &report);
-    println!(
-        "| {} | {} | {late:.3} | {:.1} |",
-        shared.gb_per_s,
-        shared.hosts,
-        100.0 * used
-    );
+    let (gb_per_s, hosts, percent) = (shared.gb_per_s, shared.hosts, 100.0 * used);
+    println!("| {gb_per_s} | {hosts} | {late:.3} | {percent:.1} |");
     assert!((late - 1.0).abs() < 0.05, "{all:?}");
     assert!(used >= 0.9, "{used}");
 }
@@ -332,10 +339,7 @@ fn a_dram_is_used_though_it_refreshes() {
     let shared = Shared::new(20, 4);
     let full = report(&shared.text(20, 40, ""), &dram);
     let throttled = report(&shared.text(150, 200, THROTTLE), &dram);
-    let (all, left) = (
-        full.bandwidth_gb_per_s.total,
-        throttled.bandwidth_gb_per_s.total,
-    );
+    let [all, left] = [&full, &throttled].map(|report| report.bandwidth_gb_per_s.total);
     println!(
         "{left} of {all} GB/s, {} of {} ns",
         throttled.latency_ns.mean, full.latency_ns.mean
@@ -398,10 +402,8 @@ fn a_medium_that_throttled_hosts_leave_unused_is_noted() {
     let said = format!(
         "`devices[0].qos`: the throttles of h0 and 2 more left {left:.1} of the 8.0 GB/s of pool unused"
     );
-    assert!(
-        notes.iter().any(|note| note.starts_with(&said)),
-        "{notes:?}"
-    );
+    let is_told = notes.iter().any(|note| note.starts_with(&said));
+    assert!(is_told, "{notes:?}");
     assert_eq!(report(THROTTLED, &[]).notes, []);
 }
 
@@ -422,11 +424,11 @@ fn a_run_with_throttles_goes_on_from_a_random_time() {
 
 #[test]
 fn throttles_do_not_depend_on_threads() {
-    let plan = plan(THROTTLED, &["measure={ duration = \"50 us\" }"]);
-    let digest = |threads| try_run(&plan, threads).expect("it runs").digest;
-    let one = digest(1);
-    assert_eq!(one, digest(2));
-    assert_eq!(one, digest(3));
+    for text in [THROTTLED, COHERENT] {
+        let plan = plan(text, &["measure={ duration = \"50 us\" }"]);
+        let one = try_run(&plan, 1).expect("it runs").digest;
+        assert_threads(&plan, &one, 2..4);
+    }
 }
 
 /// Four fast devices below a switch, with one narrow link to their host. Only the return path is
@@ -460,29 +462,21 @@ severe = 60_002
 
 #[test]
 fn a_device_whose_answers_wait_for_credits_tells_overload_and_its_host_heeds_it() {
+    let sampled = "devices[0].qos.backpressure_sample_interval=\"8 ns\"";
     let blind = report(OVERSUBSCRIBED, &[]);
-    let told = report(
-        OVERSUBSCRIBED,
-        &["devices[0].qos.backpressure_sample_interval=\"8 ns\""],
-    );
+    let told = report(OVERSUBSCRIBED, &[sampled]);
     for device in &blind.devices {
         let load = device.load.expect("it is told");
         assert_eq!((load.optimal, load.moderate, load.severe), (0, 0, 0));
     }
-    let loads = told
-        .devices
-        .iter()
-        .map(|device| device.load.expect("it is told"));
+    let loads = told.devices.iter().filter_map(|device| device.load);
     let overloads = loads.map(|load| load.moderate + load.severe).sum::<u64>();
     assert!(overloads > 100, "{overloads}");
     // The queues on the return path are short then. The host's cuts leave
     // a sixth of the link unused.
     let (blind_ns, told_ns) = (blind.latency_ns.mean, told.latency_ns.mean);
     assert!(told_ns < 0.5 * blind_ns, "{told_ns} ns, {blind_ns} without");
-    let (all, left) = (
-        blind.bandwidth_gb_per_s.total,
-        told.bandwidth_gb_per_s.total,
-    );
+    let [all, left] = [&blind, &told].map(|report| report.bandwidth_gb_per_s.total);
     assert!(left > 0.8 * all, "{left} of {all} GB/s");
 }
 
@@ -508,46 +502,6 @@ coherence = { class = "hdm-db" }
 bandwidth = "8 GB/s"
 "#;
 
-const UNTHROTTLED: &str =
-    "hosts[0].issue={ outstanding = 128, cache = { size = \"64 KiB\", ways = 4 } }";
-
-#[test]
-fn telemetry_of_a_coherent_device_alone_changes_nothing_but_what_is_told() {
-    let with = report(COHERENT, &[UNTHROTTLED]);
-    let without = COHERENT.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
-    let without = report(&without, &[UNTHROTTLED]);
-    assert_eq!(with.digest, without.digest);
-    assert_eq!(with.latency_ns, without.latency_ns);
-    assert_eq!(with.bandwidth_gb_per_s, without.bandwidth_gb_per_s);
-    assert_eq!(without.devices[0].load, None);
-    let load = with.devices[0].load.expect("it is told");
-    assert!(load.severe > 20_000, "{load:?}");
-    assert_eq!((load.light, load.optimal, load.moderate), (0, 0, 0));
-}
-
-#[test]
-fn hosts_with_coherent_caches_throttle_alike_and_the_device_is_not_overloaded() {
-    let free = report(COHERENT, &[UNTHROTTLED]);
-    let throttled = report(COHERENT, &[]);
-    let all = rates(&throttled);
-    let sum: f64 = all.iter().sum();
-    println!(
-        "{} ns and {} GB/s, {} ns and {all:?} GB/s throttled",
-        free.latency_ns.mean, free.bandwidth_gb_per_s.total, throttled.latency_ns.mean
-    );
-    assert!(sum > 0.8 * free.bandwidth_gb_per_s.total, "{all:?}");
-    for rate in &all {
-        assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
-    }
-    assert!(throttled.latency_ns.mean < 0.4 * free.latency_ns.mean);
-    for host in &throttled.hosts {
-        assert!(host.throttle.as_ref().expect("it has one").slower > 10);
-    }
-    let load = throttled.devices[0].load.expect("it is told");
-    let told = load.light + load.optimal + load.moderate + load.severe;
-    assert!(load.severe < told / 20, "{load:?}");
-}
-
 /// From the beginning of the measurement on, the first host has half of the bandwidth that all use.
 #[test]
 fn shares_of_a_coherent_device_hold_and_change() {
@@ -567,12 +521,4 @@ fn shares_of_a_coherent_device_hold_and_change() {
     let part = |rates: &[f64]| rates[0] / rates.iter().sum::<f64>();
     assert!((part(&kept) - 1.0 / 3.0).abs() < 0.05, "{kept:?}");
     assert!((part(&found) - 0.5).abs() < 0.05, "{found:?}");
-}
-
-#[test]
-fn throttles_of_coherent_caches_do_not_depend_on_threads() {
-    let measure = "measure={ duration = \"50 us\" }";
-    let plan = plan(COHERENT, &[measure]);
-    let one = try_run(&plan, 1).expect("it runs").digest;
-    assert_eq!(one, try_run(&plan, 2).expect("it runs").digest);
 }

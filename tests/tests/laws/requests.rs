@@ -45,19 +45,13 @@ fn host(report: &Report, name: &str) -> f64 {
 fn a_line_that_is_read_once_is_in_no_cache() {
     let shared = axpy(&["load_request=\"RdShared\""]);
     assert_eq!(device(&shared, "hmc_misses"), 2.0 * LINES);
-    assert_eq!(
-        device(&shared, "hmc_upgrades"),
-        LINES,
-        "y is shared, then stored"
-    );
+    // y is shared, then stored.
+    assert_eq!(device(&shared, "hmc_upgrades"), LINES);
     let once = axpy(&["load_request=\"RdCurr\""]);
     assert_eq!(device(&once, "hmc_reads_once"), 2.0 * LINES);
     assert_eq!(device(&once, "hmc_upgrades"), 0.0);
-    assert_eq!(
-        device(&once, "hmc_misses"),
-        3.0 * LINES,
-        "y again, to store it"
-    );
+    // y again, to store it.
+    assert_eq!(device(&once, "hmc_misses"), 3.0 * LINES);
     // The cores keep their copies of a line that is only read once, so
     // the line is not written back.
     let less = host(&shared, "memory_writes") - host(&once, "memory_writes");
@@ -80,11 +74,8 @@ fn a_store_goes_where_its_request_says() {
         let report = axpy(&[once, &format!("store_request=\"{request}\"")]);
         assert_eq!(device(&report, "hmc_pushes"), pushes, "{request}");
         assert_eq!(device(&report, "hmc_writes"), writes, "{request}");
-        assert_eq!(
-            device(&report, "hmc_snoops"),
-            0.0,
-            "{request} keeps no copy"
-        );
+        // It keeps no copy.
+        assert_eq!(device(&report, "hmc_snoops"), 0.0, "{request}");
         assert_eq!(host(&report, "memory_reads"), memory_reads, "{request}");
         assert_eq!(host(&report, "memory_writes"), memory_writes, "{request}");
     }
@@ -172,10 +163,8 @@ fn a_line_that_is_read_once_has_the_value_that_was_sent() {
     };
     let loaded = LOADED.load(Ordering::Relaxed);
     let (before, after) = (stores(load.issued_ps), stores(load.completed_ps));
-    assert!(
-        before < loaded && loaded + 2 < after,
-        "{before}, {loaded}, {after}"
-    );
+    let is_between = before < loaded && loaded + 2 < after;
+    assert!(is_between, "{before}, {loaded}, {after}");
     assert_eq!(rows(&plan, 2).0.digest, report.digest);
     assert_eq!(LOADED.load(Ordering::Relaxed), loaded);
 }

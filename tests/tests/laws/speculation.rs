@@ -58,10 +58,8 @@ fn what_the_caches_have_is_read_for_nothing() {
         .unwrap_or(0.0);
     let read = ahead.devices[0].speculative_reads;
     assert!(read.is_some_and(|lines| lines > 16), "{read:?}");
-    assert!(
-        sent > 100.0,
-        "{sent}: the last-level cache has what the core's own do not"
-    );
+    // The last-level cache has what the core's own do not.
+    assert!(sent > 100.0, "{sent}");
 }
 
 /// With media that report completions later, interleaved writes, and threads: the

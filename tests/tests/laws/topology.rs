@@ -6,7 +6,7 @@
 
 use cxlab_fabric::routing::AllowedPaths;
 use cxlab_system::report::Report;
-use cxlab_tests::{plan, report, shipped, try_run};
+use cxlab_tests::{assert_close, plan, report, shipped, try_run};
 
 /// Bandwidth of a port in the scenario `esf-fig10`, in GB/s.
 const PORT: f64 = 8.0;
@@ -32,27 +32,13 @@ fn ports(report: &Report) -> f64 {
     report.bandwidth_gb_per_s.total / PORT
 }
 
-#[track_caller]
-fn assert_close(found: f64, law: f64, tolerance: f64, what: &str) {
-    let error = found / law - 1.0;
-    assert!(
-        error.abs() <= tolerance,
-        "{what}: {found:.4}, law {law}, off by {:.2} %",
-        error * 100.0
-    );
-}
-
 /// Checks a law at system scales 4, 8, 16, 32 and 64.
 #[track_caller]
 fn assert_law(kind: &str, law: fn(f64) -> f64) {
     for n in [2, 4, 8, 16, 32] {
         let found = ports(&run(&format!("kind = \"{kind}\""), n, &[]));
-        assert_close(
-            found,
-            law(f64::from(n)),
-            0.005,
-            &format!("{kind} at scale {}", 2 * n),
-        );
+        let what = format!("{kind} at scale {}", 2 * n);
+        assert_close(found, law(f64::from(n)), 0.005, what);
     }
 }
 
@@ -89,11 +75,8 @@ fn a_full_connection_carries_a_port_for_each_requester() {
 #[test]
 fn a_paired_chain_or_tree_is_bound_by_four_ports() {
     for kind in ["chain", "tree"] {
-        let found = ports(&run(
-            &format!("kind = \"{kind}\", placement = \"paired\""),
-            8,
-            &LONG,
-        ));
+        let topology = format!("kind = \"{kind}\", placement = \"paired\"");
+        let found = ports(&run(&topology, 8, &LONG));
         assert!(found <= 4.02, "{kind}: {found} is above the bound");
         assert_close(found, 4.0, 0.03, kind);
     }
@@ -104,11 +87,8 @@ fn a_paired_chain_or_tree_is_bound_by_four_ports() {
 #[test]
 fn a_paired_half_duplex_chain_is_bound_by_two_ports() {
     let topology = "kind = \"chain\", placement = \"paired\"";
-    let found = ports(&run(
-        topology,
-        8,
-        &["fabric.link.duplex=\"half\"", LONG[0], LONG[1]],
-    ));
+    let half = ["fabric.link.duplex=\"half\"", LONG[0], LONG[1]];
+    let found = ports(&run(topology, 8, &half));
     let bound = 2.0 * 128.0 / 130.0;
     assert!(found <= bound * 1.005, "{found} is above the bound {bound}");
     assert_close(found, bound, 0.01, "half duplex");
@@ -120,17 +100,11 @@ fn requests_that_cross_more_of_a_chain_queue_longer() {
     let hops: Vec<usize> = report.by_hops.iter().map(|row| row.hops).collect();
     assert_eq!(hops, [3, 4, 5, 6, 7, 8, 9]);
     for pair in report.by_hops.windows(2) {
-        assert!(
-            pair[1].queue_ns > 1.05 * pair[0].queue_ns,
-            "{:#?}",
-            report.by_hops
-        );
+        assert!(pair[1].queue_ns > 1.05 * pair[0].queue_ns, "{pair:#?}");
     }
+    // Congestion dominates.
     let last = &report.by_hops[6];
-    assert!(
-        last.queue_ns > 0.9 * last.mean_ns,
-        "congestion dominates: {last:?}"
-    );
+    assert!(last.queue_ns > 0.9 * last.mean_ns, "{last:?}");
 }
 
 /// A second bridge halves the time in the system. For the mean this is exact (Little's law, because
@@ -145,12 +119,8 @@ fn a_ring_halves_the_latency_of_chain_and_tree() {
             .map(|kind| run(&format!("kind = \"{kind}\""), 8, &[&set, LONG[0], LONG[1]]));
         let most_hops = |report: &Report| report.by_hops.last().map_or(0.0, |row| row.mean_ns);
         for other in [&chain, &tree] {
-            assert_close(
-                ring.latency_ns.mean,
-                other.latency_ns.mean / 2.0,
-                0.01,
-                arbitration,
-            );
+            let half = other.latency_ns.mean / 2.0;
+            assert_close(ring.latency_ns.mean, half, 0.01, arbitration);
             if arbitration == "age" {
                 assert_close(most_hops(&ring), most_hops(other) / 2.0, 0.1, "most hops");
             } else {
@@ -176,34 +146,24 @@ fn one_virtual_channel_is_enough_and_costs_bandwidth() {
         let (free, bound) = (plan(&text, &full), plan(&text, &one));
         assert_eq!(bound.virtual_channels(), 1, "{name}");
         let needs_more = free.virtual_channels() > 1;
-        assert_eq!(
-            bound.tables.paths() != AllowedPaths::Shortest,
-            needs_more,
-            "{name}"
-        );
         let paths = bound.tables.paths();
+        assert_eq!(paths != AllowedPaths::Shortest, needs_more, "{name}");
         let [free, bound] = [free, bound].map(|plan| try_run(&plan, 1).expect("the run ends"));
         let links = |report: &Report| {
             let rows = report.by_hops.iter();
             let sum = rows.map(|row| row.hops as u64 * row.count).sum::<u64>();
             sum as f64 / report.by_hops.iter().map(|row| row.count).sum::<u64>() as f64
         };
+        let [all, left] = [&free, &bound].map(|report| report.bandwidth_gb_per_s.total);
         println!(
-            "| `{name}`, {routing} | {} | {:.2} | {:.2} | {:.1} | {:.1} |",
+            "| `{name}`, {routing} | {} | {:.2} | {:.2} | {all:.1} | {left:.1} |",
             paths.name(),
             links(&free),
             links(&bound),
-            free.bandwidth_gb_per_s.total,
-            bound.bandwidth_gb_per_s.total
         );
         // If paths stay as short, the mean still differs, because
         // other requests ended in the window.
         assert!(links(&bound) >= 0.998 * links(&free), "{name}");
-        assert!(
-            bound.bandwidth_gb_per_s.total <= free.bandwidth_gb_per_s.total * 1.01,
-            "{name}: {} of {} GB/s",
-            bound.bandwidth_gb_per_s.total,
-            free.bandwidth_gb_per_s.total
-        );
+        assert!(left <= all * 1.01, "{name}: {left} of {all} GB/s");
     }
 }

@@ -5,7 +5,7 @@ use cxlab_cli::GuestMemory;
 use cxlab_engine::rng::StreamRng;
 use cxlab_plan::Plan;
 use cxlab_system::analytic::PlanMemory;
-use cxlab_tests::{plan, report};
+use cxlab_tests::{assert_close, plan, report};
 use cxlab_vm::memory::{Demand, Memory, Place};
 use cxlab_vm::model::{Limits, Model, Processors, Taken};
 use cxlab_vm::ring::Record;
@@ -28,10 +28,21 @@ fn model(plan: &Plan, misses: u32) -> Model<GuestMemory> {
         misses,
         writebacks: 256,
     };
-    match PlanMemory::new(plan, &[0], plan.scenario.seed) {
-        Ok(memory) => Model::new(GuestMemory(memory), &[Processors { count: 1, limits }]),
-        Err(problems) => panic!("{problems:?}"),
-    }
+    let memory = memory(plan, &[0]);
+    Model::new(memory, &[Processors { count: 1, limits }])
+}
+
+/// The memory of guests on these hosts.
+fn memory(plan: &Plan, hosts: &[usize]) -> GuestMemory {
+    let memory = PlanMemory::new(plan, hosts, plan.scenario.seed);
+    GuestMemory(memory.unwrap_or_else(|problems| panic!("{problems:?}")))
+}
+
+/// Latency of a load that meets no other, in picoseconds.
+fn alone_ps(plan: &Plan, place: Place) -> Result<u64, cxlab_vm::memory::Stuck> {
+    let mut memory = memory(plan, &[0]);
+    let ticket = memory.issue(1_000_000, place, false);
+    memory.finish(ticket).map(|at| at - 1_000_000)
 }
 
 /// Loads these lines one after another. Returns the mean wait of the second half, in nanoseconds.
@@ -65,17 +76,9 @@ fn a_load_alone_takes_what_the_engine_says_to_the_picosecond() {
         let text = scenario(FIXED, link, 1, r#"{ kind = "uniform", read_ratio = 1.0 }"#);
         let engine = report(&text, &[]);
         let plan = plan(&text, &[]);
-        let mut memory = match PlanMemory::new(&plan, &[0], 1) {
-            Ok(memory) => GuestMemory(memory),
-            Err(problems) => panic!("{problems:?}"),
-        };
-        let ticket = memory.issue(1_000_000, Place::cxl(12_345 * 64), false);
-        let took = memory.finish(ticket).map(|at| at - 1_000_000);
-        assert_eq!(
-            took,
-            Ok((engine.latency_ns.min * 1e3).round() as u64),
-            "{link}"
-        );
+        let took = alone_ps(&plan, Place::cxl(12_345 * 64));
+        let expected = (engine.latency_ns.min * 1e3).round() as u64;
+        assert_eq!(took, Ok(expected), "{link}");
     }
 }
 
@@ -103,51 +106,33 @@ span = "{span}"
         );
         let engine = report(&text, &[]);
         let plan = plan(&text, &[]);
-        let mut memory = match PlanMemory::new(&plan, &[0], 1) {
-            Ok(memory) => GuestMemory(memory),
-            Err(problems) => panic!("{problems:?}"),
-        };
         let place = match span {
             "cxl" => Place::cxl(12_345 * 64),
             _ => Place::local(12_345 * 64),
         };
-        let ticket = memory.issue(1_000_000, place, false);
-        let took = memory.finish(ticket).map(|at| at - 1_000_000);
+        let took = alone_ps(&plan, place);
         let host = plan.scenario.hosts[0].processor();
-        let Some(host) = host else {
-            panic!("it has one")
-        };
+        let host = host.expect("it has one");
         let caches = host.lookup().0 + host.llc.access_time.0 + 2 * host.mesh_time.0;
         // Of 500 lines in 256 MiB none is asked for twice.
         let least = (engine.latency_ns.min * 1e3).round() as u64;
-        assert_eq!(
-            took.map(|took| took + caches),
-            Ok(least),
-            "{span}, {devices}"
-        );
+        let took = took.map(|took| took + caches);
+        assert_eq!(took, Ok(least), "{span}, {devices}");
     }
 }
 
 /// The engine's host needs constant media, and issues the next load in the same picosecond.
 #[test]
 fn dependent_loads_of_dram_take_what_the_engine_says() {
-    let text = scenario(
-        r#"{ kind = "dram" }"#,
-        "{}",
-        1,
-        r#"{ kind = "uniform", read_ratio = 1.0 }"#,
-    );
+    let workload = r#"{ kind = "uniform", read_ratio = 1.0 }"#;
+    let text = scenario(r#"{ kind = "dram" }"#, "{}", 1, workload);
     let engine = report(&text, &[]).latency_ns.mean;
     let plan = plan(&text, &[]);
     let rng = std::cell::RefCell::new(StreamRng::new(3, "lines"));
     let lines = (256 << 20) / 64;
-    let ours = loads(&mut model(&plan, 20), 20_000, |_| {
-        rng.borrow_mut().below(lines)
-    });
-    assert!(
-        (ours / engine - 1.0).abs() < 0.02,
-        "{ours} ns, engine {engine} ns"
-    );
+    let random = |_| rng.borrow_mut().below(lines);
+    let ours = loads(&mut model(&plan, 20), 20_000, random);
+    assert_close(ours, engine, 0.02, "ns");
 }
 
 /// A walk through an array keeps as many lines in flight as there are MSHRs, and the engine's host
@@ -161,9 +146,8 @@ fn a_stream_gets_the_bandwidth_that_the_engine_gives_as_many_requests() {
             let engine = report(&text, &[]).bandwidth_gb_per_s.total;
             let plan = plan(&text, &[]);
             let mean = loads(&mut model(&plan, misses), 40_000, |step| step);
-            let ours = 64.0 / mean;
-            let text = format!("{link}, {misses}: {ours:.2} GB/s, engine {engine:.2} GB/s");
-            assert!((ours / engine - 1.0).abs() < 0.01, "{text}");
+            let what = format!("GB/s, {link}, {misses}");
+            assert_close(64.0 / mean, engine, 0.01, what);
         }
     }
 }
@@ -200,10 +184,7 @@ type Guest<'a> = (u32, &'a dyn Fn(u64) -> u64);
 /// Executes two guests' loads in the order of their times, until each has made this many. Returns
 /// by guest the mean time of a load in nanoseconds while both were active.
 fn both(plan: &Plan, guests: [Guest<'_>; 2], count: u64) -> [f64; 2] {
-    let memory = match PlanMemory::new(plan, &[0, 1], plan.scenario.seed) {
-        Ok(memory) => GuestMemory(memory),
-        Err(problems) => panic!("{problems:?}"),
-    };
+    let memory = memory(plan, &[0, 1]);
     let processors = guests.map(|(misses, _)| Processors {
         count: 1,
         limits: Limits {
@@ -252,16 +233,12 @@ fn two_streams_share_a_device_as_the_engines_hosts_do() {
             let text = two_hosts(FIXED, link, (misses, stream), misses);
             let engine = report(&text, &[]);
             let plan = plan(&text, &[]);
-            let ours = both(
-                &plan,
-                [(misses, &|step| step), (misses, &|step| step)],
-                40_000,
-            );
+            let stream: Guest<'_> = (misses, &|step| step);
+            let ours = both(&plan, [stream; 2], 40_000);
             for (host, mean) in engine.hosts.iter().zip(ours) {
-                let (ours, engine) = (64.0 / mean, host.bandwidth_gb_per_s.total);
-                let name = &host.name;
-                let text = format!("{link} {misses} {name}: {ours:.2} GB/s, engine {engine:.2}");
-                assert!((ours / engine - 1.0).abs() < 0.005, "{text}");
+                let rate = host.bandwidth_gb_per_s.total;
+                let what = format!("GB/s, {link} {misses} {}", host.name);
+                assert_close(64.0 / mean, rate, 0.005, what);
             }
         }
     }
@@ -282,20 +259,13 @@ fn a_chase_beside_a_stream_waits_as_the_engines_host_does() {
                 let rng = std::cell::RefCell::new(StreamRng::new(3, "lines"));
                 let lines = (256 << 20) / 64;
                 let random = |_| rng.borrow_mut().below(lines);
-                let ours = both(
-                    &plan,
-                    [(1, &random), (misses, &|step| step % lines)],
-                    200_000,
-                );
+                let guests: [Guest<'_>; 2] = [(1, &random), (misses, &|step| step % lines)];
+                let [chase, stream] = both(&plan, guests, 200_000);
                 let wait = engine.hosts[0].latency_ns.mean;
                 let rate = engine.hosts[1].bandwidth_gb_per_s.total;
-                let [ours, stream] = [ours[0], 64.0 / ours[1]];
-                let text = format!(
-                    "{medium} {link} {misses}: chase {ours:.1} ns, engine {wait:.1}; \
-                     stream {stream:.2} GB/s, engine {rate:.2}"
-                );
-                assert!((ours / wait - 1.0).abs() < apart, "{text}");
-                assert!((stream / rate - 1.0).abs() < apart, "{text}");
+                let what = format!("{medium} {link} {misses}");
+                assert_close(chase, wait, apart, format!("chase, ns, {what}"));
+                assert_close(64.0 / stream, rate, apart, format!("stream, GB/s, {what}"));
             }
         }
     }
@@ -331,13 +301,8 @@ struct Alone {
 
 impl Alone {
     fn new(plan: &Plan) -> Alone {
-        match PlanMemory::new(plan, &[0, 1], 1) {
-            Ok(memory) => Alone {
-                memory: GuestMemory(memory),
-                at_ps: 0,
-            },
-            Err(problems) => panic!("{problems:?}"),
-        }
+        let memory = memory(plan, &[0, 1]);
+        Alone { memory, at_ps: 0 }
     }
 
     /// Latency of what a guest wants of a line, in picoseconds; `None` for a hit.
@@ -369,11 +334,8 @@ fn a_line_that_another_guest_has_changed_costs_its_snoop_and_write_back() {
     assert_eq!(alone.demand(0, 1, Demand::Own), None, "a hit");
     let taken = alone.demand(1, 1, Demand::Load).unwrap();
     assert_eq!(alone.memory.snoops(0).written_back, 1);
-    assert_eq!(
-        alone.memory.snoops(0).invalidated,
-        0,
-        "it keeps a shared copy"
-    );
+    // It keeps a shared copy.
+    assert_eq!(alone.memory.snoops(0).invalidated, 0);
     let ways = first - 80_000 - 3_000;
     let more = taken - first;
     // Messages with data are longer, and the host's and the device's own times are in the way to the device.
@@ -397,11 +359,8 @@ fn a_full_snoop_filter_takes_lines_from_guests_that_still_have_them() {
     }
     assert_eq!(alone.memory.snoops(0).snoops, 0);
     assert!(alone.demand(1, 4, Demand::Load).is_some());
-    assert_eq!(
-        alone.memory.snoops(0).invalidated,
-        1,
-        "the least recently used"
-    );
+    // The least recently used.
+    assert_eq!(alone.memory.snoops(0).invalidated, 1);
     assert!(alone.demand(0, 0, Demand::Load).is_some());
     assert_eq!(alone.demand(0, 3, Demand::Load), None);
 }

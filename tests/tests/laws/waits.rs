@@ -3,7 +3,7 @@
 
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::report::{Bottleneck, Limit, Report};
-use cxlab_tests::{plan, report, rows, shipped};
+use cxlab_tests::{assert_close, plan, report, rows, shipped, stage};
 
 /// Hosts and devices on one switch.
 const STAR: &str = r#"
@@ -22,11 +22,7 @@ capacity = "4 GiB"
 "#;
 
 fn stage_ps(rows: &[RequestRow], name: &str) -> u64 {
-    let at = STAGE_NAMES
-        .iter()
-        .position(|one| *one == name)
-        .unwrap_or(usize::MAX);
-    rows.iter().map(|row| row.stages[at]).sum()
+    rows.iter().map(|row| row.stages[stage(name)]).sum()
 }
 
 fn stage_ns(report: &Report, name: &str) -> f64 {
@@ -52,23 +48,18 @@ fn what_requests_wait_for_credits_is_what_outputs_wait_for_credits() {
     ] {
         let (report, rows) = rows(&plan(STAR, set), 1);
         let links = report.links.iter();
-        let places: f64 = links
+        let links: f64 = links
             .map(|link| link.credit_wait_ns * link.messages as f64)
             .sum();
-        let requests = stage_ps(&rows, "credits") as f64 / 1e3;
-        assert!(
-            (places - requests).abs() <= 1e-6 * requests,
-            "{places} {requests}"
-        );
         let devices = report.devices.iter();
         let media: f64 = devices
             .map(|one| one.medium_wait_ns * one.taken() as f64)
             .sum();
-        let requests = stage_ps(&rows, "media_queue") as f64 / 1e3;
-        assert!(
-            (media - requests).abs() <= 1e-6 * requests,
-            "{media} {requests}"
-        );
+        for (stage, places) in [("credits", links), ("media_queue", media)] {
+            let requests = stage_ps(&rows, stage) as f64 / 1e3;
+            let apart = (places - requests).abs();
+            assert!(apart <= 1e-6 * requests, "{stage}: {places} {requests}");
+        }
     }
 }
 
@@ -93,17 +84,11 @@ fn a_slow_medium_is_found_behind_the_credits_that_it_takes_from_others() {
         "fabric.link.credits={ m2s_req = 16 }",
         "devices[0].controller.contexts=64",
     ]);
-    let most = report
-        .links
-        .iter()
-        .map(|link| link.credit_wait_ns)
-        .fold(0.0, f64::max);
+    let links = report.links.iter().map(|link| link.credit_wait_ns);
+    let most = links.fold(0.0, f64::max);
     assert!(most > report.devices[0].medium_wait_ns, "{most}");
-    assert_eq!(
-        (found.name.as_str(), found.limit),
-        ("mem", Limit::Medium),
-        "{found:?}"
-    );
+    let limit = (found.name.as_str(), found.limit);
+    assert_eq!(limit, ("mem", Limit::Medium), "{found:?}");
 }
 
 /// 4,096 requests wait in front of a device for buffers, which the wire on its other
@@ -115,11 +100,8 @@ fn a_wire_that_is_always_busy_is_found_behind_the_credits_that_it_takes() {
                 [[devices]]\nname = \"mem\"\nmemory = { kind = \"fixed\", bandwidth = \"1 TB/s\" }\n";
     let report = report(text, &[]);
     let found = report.bottleneck.expect("requests completed");
-    assert_eq!(
-        (found.name.as_str(), found.limit),
-        ("mem->host", Limit::Wire),
-        "{found:?}"
-    );
+    let limit = (found.name.as_str(), found.limit);
+    assert_eq!(limit, ("mem->host", Limit::Wire), "{found:?}");
     assert!(found.busy.is_some_and(|busy| busy > 0.99), "{found:?}");
 }
 
@@ -205,12 +187,8 @@ fn a_wire_full_of_lines_is_the_bottleneck_although_requests_hardly_wait() {
     let direct = "fabric.topology={ kind = \"direct\" }";
     let with = |outstanding| {
         let issue = format!("hosts[0].issue.outstanding={outstanding}");
-        bottleneck(&[
-            direct,
-            "hosts[0].requests=1000000",
-            "measure.requests=40000",
-            &issue,
-        ])
+        let (requests, all) = ("measure.requests=40000", "hosts[0].requests=1000000");
+        bottleneck(&[direct, all, requests, &issue])
     };
     let (_, found) = with(360);
     let wire = ("mem->host", Limit::Wire);
@@ -281,25 +259,21 @@ fn advice_says_where_a_medium_that_queues_requests_may_carry_no_more() {
     let mut notes = report.notes.iter();
     let advice = notes.find(|note| note.path == "hosts[0].issue.outstanding");
     let message = advice.map_or("", |note| &note.message);
-    assert!(
-        message.ends_with("in the medium, which may carry no more)"),
-        "{message}"
-    );
+    let end = "in the medium, which may carry no more)";
+    assert!(message.ends_with(end), "{message}");
 }
 
 /// Requests wait for the wire of a device, and longer for its banks.
 #[test]
 fn media_are_told_beside_a_place_where_requests_wait_less() {
     let text = shipped("loaded-latency");
-    let report = report(
-        &text,
-        &[
-            "devices[0].count=1",
-            "hosts[0].count=2",
-            "hosts[0].issue.issue_interval=\"4.8 ns\"",
-            "measure.requests=40000",
-        ],
-    );
+    let set = [
+        "devices[0].count=1",
+        "hosts[0].count=2",
+        "hosts[0].issue.issue_interval=\"4.8 ns\"",
+        "measure.requests=40000",
+    ];
+    let report = report(&text, &set);
     let found = report.bottleneck.clone().expect("requests completed");
     assert_eq!(found.limit, Limit::Wire, "{found:?}");
     assert!(found.text.contains("longest stage is media"), "{found:?}");
@@ -316,10 +290,7 @@ fn time_in_a_fixed_medium_is_its_latency_and_its_waits_for_bank_and_bus() {
     assert!(bank > 1.0 && bus > 1.0, "{bank} {bus}");
     assert_eq!(of("fixed.requests"), report.requests.completed as f64);
     let media = stage_ns(&report, "media");
-    assert!(
-        (46.0 + bank + bus - media).abs() < 1e-6 * media,
-        "{media} {bank} {bus}"
-    );
+    assert_close(46.0 + bank + bus, media, 1e-6, "media");
 }
 
 /// One host has all its requests in flight, and the other hardly any.
@@ -356,12 +327,7 @@ fn the_stages_of_a_host_sum_to_its_latency_and_those_of_hosts_to_all() {
     };
     for host in &report.hosts {
         let stages = STAGE_NAMES.iter().map(|name| of(&host.stages_ns, name));
-        let sum: f64 = stages.sum();
-        assert!(
-            (sum - host.latency_ns.mean).abs() < 1e-6 * sum,
-            "{}",
-            host.name
-        );
+        assert_close(host.latency_ns.mean, stages.sum(), 1e-6, &host.name);
     }
     for name in STAGE_NAMES {
         let hosts = report.hosts.iter();
@@ -376,12 +342,8 @@ fn the_stages_of_a_host_sum_to_its_latency_and_those_of_hosts_to_all() {
 #[test]
 fn the_place_whose_wait_grew_with_a_host_is_in_the_report() {
     let wait = |hosts: &str| {
-        let set = [
-            hosts,
-            "hosts[0].workload.read_ratio=0.0",
-            "fabric.link.lanes=4",
-        ];
-        let report = report(STAR, &set);
+        let writes = "hosts[0].workload.read_ratio=0.0";
+        let report = report(STAR, &[hosts, writes, "fabric.link.lanes=4"]);
         let mut links = report.links.into_iter();
         let found = links.find(|link| link.direction == "sw0->mem");
         found.expect("the link is there").wait_ns

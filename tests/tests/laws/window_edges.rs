@@ -71,10 +71,8 @@ fn hosts_in_lockstep_have_the_rate_of_their_requests_in_flight() {
             let case = format!("{hosts} x {outstanding}, {window}");
             assert!(error.abs() < 0.006, "{case}: {:+.2} %", 100.0 * error);
             assert!(law(&report).abs() < 0.0051, "{case}: {}", law(&report));
-            assert!(
-                !said(&report).iter().any(|note| note.contains("Little")),
-                "{case}"
-            );
+            let is_told = said(&report).iter().any(|note| note.contains("Little"));
+            assert!(!is_told, "{case}");
         }
     }
 }
@@ -87,11 +85,8 @@ fn a_window_whose_length_is_left_open_has_twenty_latencies() {
     assert!((20.0..23.0).contains(&latencies), "{latencies}");
     assert_eq!(said(&report), [""; 0]);
     let few = measured(&lockstep(16, 16, ""));
-    assert!(
-        few.requests.completed < 110_000,
-        "{}",
-        few.requests.completed
-    );
+    let completed = few.requests.completed;
+    assert!(completed < 110_000, "{completed}");
 }
 
 /// The scenario fixes the length of this window: 22.5 bursts.
@@ -130,11 +125,8 @@ fn a_window_of_few_latencies_says_so_and_a_whole_program_does_not() {
     let report = measured(&lockstep(64, 64, "requests = 50000"));
     let latencies = report.window_ns / report.latency_ns.mean;
     let expected = format!("the window is {latencies:.1} mean latencies long, below 20");
-    assert!(
-        said(&report).iter().any(|note| note.contains(&expected)),
-        "{:?}",
-        report.notes
-    );
+    let is_told = said(&report).iter().any(|note| note.contains(&expected));
+    assert!(is_told, "{:?}", report.notes);
     let set = [
         "hosts[0].requests=30",
         "hosts[0].count=4",
@@ -159,27 +151,19 @@ fn edges_that_never_become_equal_end_the_window_with_a_note() {
     // The first sampling point is up to 1.5 latencies after the last request.
     assert!(latencies - requests < 4.0, "{latencies} for {requests}");
     assert!(law(&report) < -0.01, "{}", law(&report));
-    assert!(
-        said(&report)[0].contains("together older"),
-        "{:?}",
-        report.notes
-    );
+    let first = said(&report)[0];
+    assert!(first.contains("together older"), "{first}");
 }
 
 #[test]
 fn where_a_window_ends_does_not_depend_on_threads_ranks_or_checkpoints() {
     let plan = lockstep(32, 64, "warmup_requests = 3000, requests = 13000");
     let expected = measured(&plan);
-    assert!(
-        law(&expected).abs() <= 0.001,
-        "the window was not moved: {}",
-        law(&expected)
-    );
+    let law = law(&expected);
+    assert!(law.abs() <= 0.001, "the window was not moved: {law}");
     for threads in [2, 3] {
-        assert!(
-            timeless(try_run(&plan, threads).unwrap()) == expected,
-            "{threads} threads"
-        );
+        let found = timeless(try_run(&plan, threads).unwrap());
+        assert!(found == expected, "{threads} threads");
     }
     let ranks = LocalRank::several(2).into_iter();
     let found = std::thread::scope(|scope| {
@@ -209,9 +193,7 @@ fn where_a_window_ends_does_not_depend_on_threads_ranks_or_checkpoints() {
     ] {
         let (report, saved) = run_saved(&plan, 1, every).unwrap();
         assert!(report == expected, "{every:?}");
-        assert!(
-            go_on(&plan, 2, saved.unwrap()).unwrap() == expected,
-            "{every:?}"
-        );
+        let report = go_on(&plan, 2, saved.unwrap()).unwrap();
+        assert!(report == expected, "{every:?}");
     }
 }

@@ -493,10 +493,8 @@ fn snoops_meet_requests_early_and_late() {
             .filter_map(|device| device.accelerator.get("passed_modified")?.as_f64())
             .sum::<f64>();
     }
-    assert!(
-        early > 0.0 && late > 0.0 && passed > 0.0,
-        "{early}, {late}, {passed}"
-    );
+    let all = [early, late, passed];
+    assert!(all.iter().all(|count| *count > 0.0), "{all:?}");
 }
 
 #[test]

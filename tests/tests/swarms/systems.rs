@@ -8,18 +8,16 @@
 use std::collections::BTreeMap;
 
 use cxlab_device::WriteCompletion;
-use cxlab_engine::units::{Hpa, Picos, SimTime};
-use cxlab_engine::{Monitor, Stop};
+use cxlab_engine::units::{Hpa, Picos};
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_link::Transmission;
 use cxlab_plan::{End, Plan, PlannedLink};
 use cxlab_protocol::flit::FlitFormat;
 use cxlab_system::report::Report;
-use cxlab_system::run::{RunOptions, run};
-use cxlab_system::system::{Notes, System};
 use cxlab_tests::checkpoint::timeless;
+use cxlab_tests::run_down;
 use cxlab_tests::swarm::{
-    Draw, LinkRules, Swarm, assert_every_topology, check_drained, link, shape,
+    self, Draw, LinkRules, Swarm, assert_every_topology, check_drained, links, shape,
 };
 use cxlab_tests::turns::most_sent_past_a_head;
 
@@ -41,15 +39,11 @@ fn workload(draw: &mut Draw) -> String {
         text += &format!(", stride = \"{}\"", draw.pick(&["128 B", "4 KiB", "448 B"]));
     }
     if draw.one_in(3) {
-        text += &format!(
-            ", offset = \"{}\"",
-            draw.pick(&["64 B", "1 MiB", "100 MiB"])
-        );
+        let offset = draw.pick(&["64 B", "1 MiB", "100 MiB"]);
+        text += &format!(", offset = \"{offset}\"");
     }
-    text += &format!(
-        ", read_ratio = {}",
-        draw.pick(&["1.0", "0.0", "0.5", "0.8"])
-    );
+    let ratio = draw.pick(&["1.0", "0.0", "0.5", "0.8"]);
+    text += &format!(", read_ratio = {ratio}");
     text += &format!(", mix = \"{}\"", draw.pick(&["random", "regular"]));
     if draw.one_in(2) {
         text += ", private = true";
@@ -101,25 +95,16 @@ fn device(draw: &mut Draw, number: usize, capacity: &str, alone: bool) {
     ));
     let mut memory = "{ kind = \"fixed\"".to_owned();
     for (key, values) in [
-        ("latency", ["\"0 ns\"", "\"1 ps\"", "\"46 ns\"", "\"3 us\""]),
-        (
-            "write_latency",
-            ["\"0 ns\"", "\"5 ns\"", "\"900 ns\"", "\"46 ns\""],
-        ),
-        (
-            "bandwidth",
-            ["\"500 MB/s\"", "\"10 GB/s\"", "\"38.4 GB/s\"", "\"1 TB/s\""],
-        ),
+        ("latency", ["0 ns", "1 ps", "46 ns", "3 us"]),
+        ("write_latency", ["0 ns", "5 ns", "900 ns", "46 ns"]),
+        ("bandwidth", ["500 MB/s", "10 GB/s", "38.4 GB/s", "1 TB/s"]),
         ("banks", ["1", "2", "7", "64"]),
-        (
-            "bank_cycle",
-            ["\"0 ns\"", "\"1 ns\"", "\"45 ns\"", "\"300 ns\""],
-        ),
+        ("bank_cycle", ["0 ns", "1 ns", "45 ns", "300 ns"]),
         ("queue", ["1", "2", "5", "64"]),
     ] {
         let waits = matches!(key, "bandwidth" | "bank_cycle");
-        if !(alone && waits) && draw.one_in(2) {
-            memory += &format!(", {key} = {}", draw.pick(&values));
+        if !(alone && waits) {
+            swarm::key(draw, &mut memory, 2, key, &values);
         }
     }
     draw.line(format!("memory = {memory} }}\n[devices.controller]"));
@@ -156,14 +141,7 @@ fn scenario(seed: u64) -> String {
         snoops: false,
         pbr: shape.has_pbr_links(),
     };
-    link(&mut draw, "fabric.link", rules);
-    if draw.one_in(3) {
-        let rules = LinkRules {
-            pbr: false,
-            ..rules
-        };
-        link(&mut draw, "fabric.edge_link", rules);
-    }
+    links(&mut draw, rules);
     (0..shape.hosts).for_each(|number| host(&mut draw, number, alone));
     let capacity = draw.pick(&["256 MiB", "16 GiB"]);
     for number in 0..shape.devices {
@@ -188,27 +166,17 @@ fn serialization(link: &PlannedLink, data: bool) -> u64 {
         let rate = u128::from(link.params.rate().0);
         (u128::from(bytes) * (1_000_000_000_000 << 16)).div_ceil(rate) as u64
     };
-    let time = if is("transmission", "packet") {
-        let packet = link.params.packet;
-        fixed(if data {
-            packet.data_header.0 + 64
-        } else {
-            packet.header.0
-        })
-    } else {
-        let old = ["3", "4", "5"]
-            .iter()
-            .any(|generation| is("generation", generation));
-        match params["flit"]
-            .as_str()
-            .unwrap_or(if old { "68B" } else { "256B" })
-        {
-            // The header and three quarters of the line, then a flit with the rest.
-            "68B" => fixed(68) * if data { 2 } else { 1 },
-            "256B" | "256B-pbr" => fixed(256),
-            // Header and line fit into the first half.
-            _ => fixed(256) / 2,
-        }
+    let packet = link.params.packet;
+    let old = ["3", "4", "5"].iter().any(|old| is("generation", old));
+    let usual = if old { "68B" } else { "256B" };
+    let time = match params["flit"].as_str().unwrap_or(usual) {
+        _ if is("transmission", "packet") && data => fixed(packet.data_header.0 + 64),
+        _ if is("transmission", "packet") => fixed(packet.header.0),
+        // The header and three quarters of the line, then a flit with the rest.
+        "68B" => fixed(68) * if data { 2 } else { 1 },
+        "256B" | "256B-pbr" => fixed(256),
+        // Header and line fit into the first half.
+        _ => fixed(256) / 2,
     };
     time >> 16
 }
@@ -217,9 +185,8 @@ fn serialization(link: &PlannedLink, data: bool) -> u64 {
 fn correction(link: &PlannedLink) -> u64 {
     let params = serde_json::to_value(&link.params).unwrap();
     let is = |key: &str, values: &[&str]| {
-        params[key]
-            .as_str()
-            .is_some_and(|value| values.contains(&value))
+        let value = params[key].as_str();
+        value.is_some_and(|value| values.contains(&value))
     };
     let standard = match params["flit"].as_str() {
         Some(flit) => ["256B", "256B-pbr"].contains(&flit),
@@ -311,33 +278,21 @@ impl Idle {
 /// Compares a request with the path that it must have taken.
 fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
     let latency = row.completed_ps - row.issued_ps;
-    assert_eq!(
-        row.stages.iter().sum::<u64>(),
-        latency,
-        "stages sum to the latency: {row:?}"
-    );
+    let sum: u64 = row.stages.iter().sum();
+    assert_eq!(sum, latency, "stages sum to the latency: {row:?}");
     let host = row.requester as usize;
     if row.device == u16::MAX {
         let group = &plan.scenario.hosts[plan.hosts[host].group];
         let issue = group.requester().cloned().unwrap_or_default();
-        let access = issue
-            .cache
-            .as_ref()
-            .expect("only a cache hits")
-            .access_time
-            .0;
+        let cache = issue.cache.as_ref().expect("only a cache hits");
+        let access = cache.access_time.0;
         assert_eq!((latency, row.stages[1]), (access, access), "{row:?}");
         return;
     }
-    let (owner, _) = plan.hosts[host]
-        .map
-        .locate(Hpa(row.hpa))
-        .expect("the address is mapped");
-    assert_eq!(
-        usize::from(owner.0),
-        plan.hosts.len() + usize::from(row.device),
-        "{row:?}"
-    );
+    let owner = plan.hosts[host].map.locate(Hpa(row.hpa));
+    let owner = usize::from(owner.expect("the address is mapped").0.0);
+    let device = plan.hosts.len() + usize::from(row.device);
+    assert_eq!(owner, device, "{row:?}");
     let idle = Idle::of(plan, host, row.device as usize, row.write);
     assert_eq!(row.hops, idle.hops, "{row:?}");
     for (stage, name) in STAGE_NAMES.iter().enumerate() {
@@ -345,10 +300,7 @@ fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
         if alone || matches!(*name, "process" | "cache" | "port" | "switch" | "device") {
             assert_eq!(found, least, "{name} of {row:?}");
         } else {
-            assert!(
-                found >= least,
-                "{name} took {found}, alone it takes {least}: {row:?}"
-            );
+            assert!(found >= least, "{name}: {found}, alone {least}: {row:?}");
         }
     }
 }
@@ -357,50 +309,34 @@ fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
 fn check_counts(plan: &Plan, report: &Report) {
     for (host, planned) in report.hosts.iter().zip(&plan.hosts) {
         let wanted = plan.scenario.hosts[planned.group].requests.unwrap();
-        assert_eq!(
-            (host.issued, host.completed),
-            (wanted, wanted),
-            "requests of {}",
-            host.name
-        );
+        let found = [host.issued, host.completed];
+        assert_eq!(found, [wanted; 2], "requests of {}", host.name);
     }
     let requests = &report.requests;
     let (mut reads, mut writes) = (0, 0);
     for device in &report.devices {
         (reads, writes) = (reads + device.reads, writes + device.writes);
+        let name = &device.name;
         let payload = |direction: String| {
-            let links = report
-                .links
-                .iter()
-                .filter(|link| link.direction == direction);
+            let links = report.links.iter();
+            let links = links.filter(|link| link.direction == direction);
             links.map(|link| link.payload_bytes).sum::<u64>()
         };
-        let near: Vec<&str> = report
-            .links
-            .iter()
-            .filter_map(|link| link.direction.strip_prefix(&format!("{}->", device.name)))
-            .collect();
-        assert_eq!(near.len(), 1, "a device has one link");
-        let out = payload(format!("{}->{}", device.name, near[0]));
-        let into = payload(format!("{}->{}", near[0], device.name));
-        assert_eq!(
-            (out, into),
-            (64 * device.reads, 64 * device.writes),
-            "{}",
-            device.name
-        );
+        let from = format!("{name}->");
+        let links = report.links.iter();
+        let near = links.filter_map(|link| link.direction.strip_prefix(&from));
+        let [near] = near.collect::<Vec<_>>()[..] else {
+            panic!("{name} has one link")
+        };
+        let lines = [format!("{name}->{near}"), format!("{near}->{name}")].map(payload);
+        assert_eq!(lines, [64 * device.reads, 64 * device.writes], "{name}");
     }
     let missed = requests.completed - requests.cache_hits;
-    assert_eq!(
-        reads + writes,
-        missed + requests.writebacks + requests.overfetched,
-        "lines at hosts and devices"
-    );
+    let lines = missed + requests.writebacks + requests.overfetched;
+    assert_eq!(reads + writes, lines, "lines at hosts and devices");
     for link in &report.links {
-        assert!(
-            link.bytes >= link.payload_bytes && link.utilization <= 1.0,
-            "{link:?}"
-        );
+        assert!(link.bytes >= link.payload_bytes, "{link:?}");
+        assert!(link.utilization <= 1.0, "{link:?}");
     }
 }
 
@@ -422,47 +358,14 @@ fn check_order(plan: &Plan, rows: &[RequestRow]) {
     }
 }
 
-/// Runs the system in one piece and checks its final state.
-fn check_one_piece(plan: &Plan, digest: &str) {
-    let notes = Notes::default();
-    let mut system = System::build(plan, plan.scenario.seed, notes).expect("the system builds");
-    let outcome = system
-        .simulation
-        .run(1, SimTime::NEVER, &Monitor::default());
-    assert_eq!(outcome.stop, Stop::Exhausted);
-    assert_eq!(
-        format!("{:016x}", outcome.digest),
-        digest,
-        "a run in pieces is the run in one"
-    );
-    check_drained(plan, &mut system);
-}
-
 fn check(seed: u64, text: &str) {
     let plan = cxlab_tests::plan(text, &[]);
     let alone = text.contains("# alone");
-    let monitor = Monitor::default();
-    let mut rows = Vec::new();
-    let mut sink = |batch: Vec<RequestRow>| {
-        rows.extend(batch);
-        Ok(())
-    };
-    let options = RunOptions {
-        seed: plan.scenario.seed,
-        threads: 1.into(),
-        monitor: &monitor,
-        rows: Some(&mut sink),
-    };
-    let report = match run(&plan, options) {
-        Ok(report) => timeless(report),
-        Err(error) => panic!("{error}"),
-    };
+    let (report, rows) = cxlab_tests::rows(&plan, 1);
+    let report = timeless(report);
     check_counts(&plan, &report);
-    assert_eq!(
-        rows.len() as u64,
-        report.requests.completed,
-        "a row for each request"
-    );
+    let count = rows.len() as u64;
+    assert_eq!(count, report.requests.completed, "a row for each request");
     // On a 68 B link a request may meet the control flit of credits.
     let is_old = |link: &PlannedLink| {
         link.params.transmission == Transmission::Flit
@@ -470,7 +373,9 @@ fn check(seed: u64, text: &str) {
     };
     let alone = alone && !plan.links.iter().any(is_old);
     rows.iter().for_each(|row| check_row(&plan, row, alone));
-    check_one_piece(&plan, &report.digest);
+    let (mut system, digest) = run_down(&plan);
+    assert_eq!(digest, report.digest, "a run in pieces is the run in one");
+    check_drained(&plan, &mut system);
     if plan.scenario.fabric.routing.0.keeps_order() {
         check_order(&plan, &rows);
     }
@@ -479,10 +384,9 @@ fn check(seed: u64, text: &str) {
         assert!(most <= 1, "a message waits for {most} of another input");
     }
     for threads in [2, 3] {
-        match cxlab_tests::try_run(&plan, threads) {
-            Ok(other) => assert_eq!(timeless(other), report, "{threads} threads, seed {seed}"),
-            Err(error) => panic!("{threads} threads: {error}"),
-        }
+        let other = cxlab_tests::try_run(&plan, threads);
+        let other = other.unwrap_or_else(|error| panic!("{threads} threads: {error}"));
+        assert_eq!(timeless(other), report, "{threads} threads, seed {seed}");
     }
     cxlab_tests::checkpoint::check(&plan, &report, seed);
 }
@@ -500,11 +404,8 @@ fn two_hundred_random_systems_obey_the_laws() {
 #[test]
 #[ignore = "takes minutes; `make test-all` runs it"]
 fn two_thousand_more_random_systems_obey_the_laws() {
-    SWARM.run(
-        "two_thousand_more_random_systems_obey_the_laws",
-        200..2200,
-        check,
-    );
+    let test = "two_thousand_more_random_systems_obey_the_laws";
+    SWARM.run(test, 200..2200, check);
 }
 
 #[test]

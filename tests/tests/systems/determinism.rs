@@ -1,12 +1,12 @@
 //! One scenario and one seed give one report: for any number of threads, in repeated runs, in any
 //! build on any machine (golden digests), and whatever the names of unrelated components.
+#![allow(clippy::unwrap_used)]
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::{Monitor, Windows};
 use cxlab_host::RequestRow;
 use cxlab_plan::Plan;
 use cxlab_system::report::Report;
-use cxlab_system::run::{RunOptions, run};
 use cxlab_tests::checkpoint::timeless;
 
 /// A system under test: the name of a shipped scenario and the changes to it.
@@ -62,21 +62,12 @@ const CASES: &[Case] = &[
 
 fn plan_of(case: &Case, seed: u64, window: &[&str]) -> Plan {
     let seed = format!("seed={seed}");
-    let set: Vec<&str> = case
-        .1
-        .iter()
-        .chain(window)
-        .copied()
-        .chain([seed.as_str()])
-        .collect();
+    let set = [case.1, window, &[&seed]].concat();
     cxlab_tests::plan(&cxlab_tests::shipped(case.0), &set)
 }
 
 fn report(plan: &Plan, threads: usize) -> Report {
-    match cxlab_tests::try_run(plan, threads) {
-        Ok(report) => timeless(report),
-        Err(error) => panic!("{error}"),
-    }
+    timeless(cxlab_tests::try_run(plan, threads).unwrap())
 }
 
 const SHORT: &[&str] = &["measure={ requests=800, warmup_requests=200 }"];
@@ -88,17 +79,11 @@ fn a_report_does_not_depend_on_threads_or_on_the_run() {
         let expected = report(&plan, 1);
         assert!(expected.requests.completed >= 800, "{case:?}");
         for threads in [1, 2, 3, 5, 8] {
-            assert_eq!(
-                report(&plan, threads),
-                expected,
-                "{case:?} on {threads} threads"
-            );
+            let found = report(&plan, threads);
+            assert_eq!(found, expected, "{case:?} on {threads} threads");
         }
-        assert_ne!(
-            report(&plan_of(case, 2, SHORT), 1).digest,
-            expected.digest,
-            "{case:?}: seed"
-        );
+        let other = report(&plan_of(case, 2, SHORT), 1);
+        assert_ne!(other.digest, expected.digest, "{case:?}: seed");
     }
 }
 
@@ -166,18 +151,12 @@ fn a_window_by_time_ends_where_it_says_on_any_number_of_threads() {
     for case in &CASES[..5] {
         let plan = plan_of(case, 1, window);
         let expected = report(&plan, 1);
-        assert_eq!(
-            (expected.warmup_ns, expected.sim_time_ns),
-            (700.0, 6000.0),
-            "{case:?}"
-        );
+        let times = (expected.warmup_ns, expected.sim_time_ns);
+        assert_eq!(times, (700.0, 6000.0), "{case:?}");
         assert!(expected.requests.completed > 0);
         for threads in [2, 5] {
-            assert_eq!(
-                report(&plan, threads),
-                expected,
-                "{case:?} on {threads} threads"
-            );
+            let found = report(&plan, threads);
+            assert_eq!(found, expected, "{case:?} on {threads} threads");
         }
     }
 }
@@ -185,21 +164,12 @@ fn a_window_by_time_ends_where_it_says_on_any_number_of_threads() {
 #[test]
 fn a_warm_up_changes_what_is_measured_and_not_what_happens() {
     for case in &CASES[..5] {
-        let whole = report(
-            &plan_of(
-                case,
-                1,
-                &["measure={ warmup_requests=0, duration=\"6 us\" }"],
-            ),
-            1,
-        );
+        let whole = ["measure={ warmup_requests=0, duration=\"6 us\" }"];
         let halves = ["measure={ warmup_time=\"3 us\", duration=\"3 us\" }"];
+        let whole = report(&plan_of(case, 1, &whole), 1);
         let half = report(&plan_of(case, 1, &halves), 2);
-        assert_eq!(
-            (&half.digest, half.events),
-            (&whole.digest, whole.events),
-            "{case:?}"
-        );
+        assert_eq!(half.digest, whole.digest, "{case:?}");
+        assert_eq!(half.events, whole.events, "{case:?}");
         assert!(half.requests.completed < whole.requests.completed);
     }
 }
@@ -242,29 +212,16 @@ fn digests_are_those_of_every_other_build_and_machine() {
 fn rows(text: &str) -> Vec<Vec<RequestRow>> {
     let plan = cxlab_tests::plan(text, &[]);
     let mut rows = vec![Vec::new(); plan.hosts.len()];
-    let mut sink = |batch: Vec<RequestRow>| {
-        batch
-            .into_iter()
-            .for_each(|row| rows[row.requester as usize].push(row));
-        Ok(())
-    };
-    let monitor = Monitor::default();
-    let options = RunOptions {
-        seed: 7,
-        threads: 1.into(),
-        monitor: &monitor,
-        rows: Some(&mut sink),
-    };
-    run(&plan, options).expect("the run ends");
+    for row in cxlab_tests::try_rows(&plan, 7, 1).unwrap().1 {
+        rows[row.requester as usize].push(row);
+    }
     rows
 }
 
 /// Operation and address of each request of a host, in the order of issue.
 fn stream(rows: &[RequestRow]) -> Vec<(u64, u64, bool)> {
-    let mut stream: Vec<_> = rows
-        .iter()
-        .map(|row| (row.id, row.hpa, row.write))
-        .collect();
+    let stream = rows.iter().map(|row| (row.id, row.hpa, row.write));
+    let mut stream: Vec<_> = stream.collect();
     stream.sort_unstable();
     stream
 }
@@ -292,10 +249,8 @@ fn a_further_or_renamed_host_does_not_disturb_the_streams_of_the_others() {
     let (anna, bert) = (stream(&two[0]), stream(&two[1]));
     assert_eq!(anna.len(), 300);
     assert_ne!(anna, bert, "each has a stream of its own");
-    assert_eq!(
-        (stream(&three[0]), stream(&three[2])),
-        (anna.clone(), bert.clone())
-    );
+    assert_eq!(stream(&three[0]), anna);
+    assert_eq!(stream(&three[2]), bert);
     assert_eq!(stream(&renamed[0]), anna);
     assert_ne!(stream(&renamed[1]), bert, "a name is the key of a stream");
 }
@@ -353,10 +308,8 @@ fn stream_by_hand(seed: u64, name: &str) -> Vec<u64> {
 #[test]
 fn windows_of_a_run_are_the_same_each_time_and_hold_all_its_events() {
     let text = cxlab_tests::shipped("spine-leaf-16");
-    let plan = cxlab_tests::plan(
-        &text,
-        &["measure={ requests = 20000, warmup_requests = 0 }"],
-    );
+    let whole = "measure={ requests = 20000, warmup_requests = 0 }";
+    let plan = cxlab_tests::plan(&text, &[whole]);
     let windows = |threads| {
         let monitor = Monitor::default();
         let report = cxlab_tests::watched_run(&plan, threads, &monitor).expect("a report");
@@ -369,9 +322,7 @@ fn windows_of_a_run_are_the_same_each_time_and_hold_all_its_events() {
         assert_eq!(first.events, events, "each event is in a window");
         assert!(first.busiest >= first.events.div_ceil(threads as u64));
         assert!(first.busiest < first.events && first.count > 100);
-        assert!(
-            first.bound() > 1.2 && first.bound() <= threads as f64,
-            "{first:?}"
-        );
+        let bound = first.bound();
+        assert!(bound > 1.2 && bound <= threads as f64, "{first:?}");
     }
 }

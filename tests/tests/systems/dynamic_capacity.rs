@@ -7,11 +7,9 @@ use cxlab_engine::units::Hpa;
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_scenario::Sharing;
 use cxlab_system::report::Denied;
-use cxlab_tests::oracle::{
-    Holdings, check_presence, check_values, device_of, region_of, spans, values,
-};
-use cxlab_tests::swarm::Draw;
-use cxlab_tests::{plan, rows, stage};
+use cxlab_tests::oracle::{Holdings, check_presence, check_spans, check_values, region_of, values};
+use cxlab_tests::swarm::{Draw, each_seed};
+use cxlab_tests::{assert_threads, plan, rows, stage};
 use proptest::prelude::*;
 
 const POOL: &str = r#"
@@ -85,9 +83,8 @@ fn before_a_release_nothing_is_denied_and_after_it_everything() {
     }
     assert!(served > 100 && denied > 100, "{served} {denied}");
     let count = |write| {
-        own.iter()
-            .filter(|row| row.denied && row.write == write)
-            .count() as u64
+        let denied = own.iter().filter(|row| row.denied && row.write == write);
+        denied.count() as u64
     };
     let expected = Some(Denied {
         reads: count(false),
@@ -188,19 +185,14 @@ fn a_denied_request_takes_as_long_as_a_served_one_without_the_medium() {
         assert!(denied.denied && served.write == denied.write);
         let mut stages = served.stages;
         let media = std::mem::take(&mut stages[stage("media")]);
-        assert_eq!(
-            media > 0,
-            !served.write,
-            "a write is complete when it is accepted"
-        );
+        // A write is complete when it is accepted.
+        assert_eq!(media > 0, !served.write, "{served:?}");
         assert_eq!(denied.stages[stage("media")], 0);
         // The next slot of a flit depends on the time.
         let slots = 2 * served.stages[stage("link")].max(denied.stages[stage("link")]);
         let time = |row: &RequestRow| row.completed_ps - row.issued_ps;
-        assert!(
-            time(denied).abs_diff(time(served) - media) < slots,
-            "{served:?} {denied:?}"
-        );
+        let apart = time(denied).abs_diff(time(served) - media);
+        assert!(apart < slots, "{served:?} {denied:?}");
     }
 }
 
@@ -216,10 +208,7 @@ fn a_release_takes_effect_at_its_picosecond() {
             assert_eq!(row.id, id as u64, "one at a time");
         }
         let first = rows.iter().position(|row| row.denied).unwrap_or(rows.len());
-        assert!(
-            rows[first..].iter().all(|row| row.denied),
-            "and all after it"
-        );
+        assert!(rows[first..].iter().all(|row| row.denied), "all after it");
         assert!(first == id || first == id + 1, "{first} of {id}");
         first == id
     };
@@ -241,11 +230,8 @@ fn a_release_takes_effect_at_its_picosecond() {
     // By then it has passed requester and controller, but neither the media nor the return path.
     let total = row.completed_ps - row.issued_ps;
     let before = row.stages[stage("process")] + row.stages[stage("device")];
-    let media = row.stages[stage("media")];
-    assert!(
-        found >= before && found < total - media,
-        "{found} of {total}"
-    );
+    let inside = before..total - row.stages[stage("media")];
+    assert!(inside.contains(&found), "{found} of {total}");
     let same = |id: &&usize| base[**id].stages == row.stages && base[**id].write == row.write;
     let alike = [3, 11, 20, 30, 35, 37];
     let mut alike = alike.iter().filter(same).peekable();
@@ -281,13 +267,9 @@ fn what_waits_in_a_full_device_is_denied_and_nothing_is_stuck() {
             let events = event(7 * US, "release", "one", "a") + &event(9 * US, "add", "one", "a");
             let text =
                 format!("{POOL}{APART}{events}").replace("requests = 2000", "requests = 300");
-            let set = [
-                format!("devices[0].memory={medium}"),
-                format!("devices[0].controller={{ contexts = {contexts} }}"),
-            ];
-            let set = set.each_ref().map(String::as_str);
-            let plan = plan(&text, &set);
-            let (report, rows) = rows(&plan, 1);
+            let memory = format!("devices[0].memory={medium}");
+            let controller = format!("devices[0].controller={{ contexts = {contexts} }}");
+            let (report, rows) = rows(&plan(&text, &[&memory, &controller]), 1);
             assert_eq!(report.requests.completed, 600, "{medium} {contexts}");
             assert_eq!(report.requests.in_flight_at_end, 0);
             assert!(of_host(&rows, 1).iter().all(|row| !row.denied));
@@ -313,47 +295,33 @@ fn memory_that_moves_to_another_host_is_scrubbed() {
     assert!(loads(0, false).filter(|row| from(row, 0)).count() > 100);
     assert!(loads(1, false).filter(|row| from(row, 1)).count() > 100);
     assert!(loads(1, false).any(|row| row.value == 0), "not yet written");
-    assert!(
-        loads(1, false).all(|row| !from(&row, 0)),
-        "data of the other"
-    );
+    assert!(loads(1, false).all(|row| !from(&row, 0)), "the other's");
     for host in 0..2 {
-        assert!(loads(host, true).count() > 100);
-        assert!(
-            loads(host, true).all(|row| row.value == 0),
-            "data of a denied read"
-        );
+        let mut denied = loads(host, true);
+        assert!(denied.clone().count() > 100);
+        assert!(denied.all(|row| row.value == 0), "data of a denied read");
     }
 }
 
-/// Random systems whose regions are added, released and moved. Events may share a time.
-struct Random {
-    text: String,
-}
-
-fn random(seed: u64) -> Random {
+/// A random system whose regions are added, released and moved. Events may share a time.
+fn random(seed: u64) -> String {
     let mut draw = Draw::new(seed, "events");
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 3));
     draw.line("name = \"random\"\n[fabric]");
     let topology = draw.pick(&["chain\", switches = 1", "ring\", switches = 3"]);
     draw.line(format!("topology = {{ kind = \"{topology} }}"));
     for host in 0..hosts {
-        draw.line(format!("[[hosts]]\nname = \"h{host}\"\nrequests = 150"));
         let kind = draw.pick(&["uniform", "stream"]);
         let footprint = draw.pick(&["", ", footprint = \"4 KiB\""]);
-        draw.line(format!(
-            "workload = {{ kind = \"{kind}\", read_ratio = 0.5{footprint} }}"
-        ));
         let outstanding = draw.pick(&["1", "4", "64"]);
         let interval = draw.pick(&["0 ns", "20 ns", "33 ps"]);
         draw.line(format!(
-            "issue = {{ outstanding = {outstanding}, issue_interval = \"{interval}\" }}"
+            "[[hosts]]\nname = \"h{host}\"\nrequests = 150\n\
+             workload = {{ kind = \"{kind}\", read_ratio = 0.5{footprint} }}\n\
+             issue = {{ outstanding = {outstanding}, issue_interval = \"{interval}\" }}"
         ));
     }
     for device in 0..devices {
-        draw.line(format!(
-            "[[devices]]\nname = \"d{device}\"\ncapacity = \"16 GiB\""
-        ));
         let memory = draw.pick(&[
             "{ kind = \"fixed\" }",
             "{ kind = \"fixed\", latency = \"1 us\", queue = 2 }",
@@ -362,7 +330,8 @@ fn random(seed: u64) -> Random {
         ]);
         let contexts = draw.pick(&["1", "4", "256"]);
         draw.line(format!(
-            "memory = {memory}\ncontroller = {{ contexts = {contexts} }}"
+            "[[devices]]\nname = \"d{device}\"\ncapacity = \"16 GiB\"\nmemory = {memory}\n\
+             controller = {{ contexts = {contexts} }}"
         ));
     }
     let mut holdings = Holdings::default();
@@ -380,99 +349,65 @@ fn random(seed: u64) -> Random {
         at += [0, 300_000, 800_000][draw.below(3)];
         holdings.event(&mut draw, hosts, at);
     }
-    Random { text: draw.text }
+    draw.text
 }
 
 /// Checks that a host is served the memory that it has, and denied all other memory.
-fn check(seed: u64) -> Result<(), TestCaseError> {
-    let random = random(seed);
-    let plan = plan(&random.text, &[]);
+fn check(seed: u64) {
+    let text = random(seed);
+    let plan = plan(&text, &[]);
     let (report, found) = rows(&plan, 1);
     let hosts = plan.hosts.len();
     check_presence(&plan, &found, 150);
-    prop_assert_eq!(report.requests.in_flight_at_end, 0, "every request ends");
+    assert_eq!(report.requests.in_flight_at_end, 0, "requests end\n{text}");
     let mut counts = vec![Denied::default(); hosts];
     for row in &found {
         let host = usize::from(row.requester);
-        let region = region_of(&plan, row.hpa);
-        let spans = spans(&plan, region, host, device_of(&plan, host, row.hpa));
-        let (from, to) = (row.issued_ps, row.completed_ps);
-        let always = spans.iter().any(|span| span.serves(from, to));
-        let never = !spans.iter().any(|span| span.may_serve(from, to));
-        prop_assert!(
-            !(row.denied && always),
-            "denied what it has: {:?}\n{}",
-            row,
-            random.text
-        );
-        prop_assert!(
-            row.denied || !never,
-            "served what it has not: {:?}\n{}",
-            row,
-            random.text
-        );
-        if row.denied {
-            match row.write {
-                true => counts[host].writes += 1,
-                false => counts[host].reads += 1,
-            }
-        }
+        check_spans(&plan, row, (row.denied, !row.denied), &text);
+        let Denied { reads, writes } = &mut counts[host];
+        *if row.write { writes } else { reads } += u64::from(row.denied);
         // Memory of an exclusive region never belongs to another host.
         let (port, dpa) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
         let device = &plan.devices[usize::from(port.0) - hosts];
+        let region = &plan.scenario.regions[region_of(&plan, row.hpa)];
         for other in (0..hosts).filter(|other| *other != host) {
             let other = cxlab_protocol::PortId(other as u16);
-            let exclusive = plan.scenario.regions[region].sharing == Sharing::Exclusive;
-            prop_assert_eq!(device.decoders.encode(other, dpa).is_none(), exclusive);
+            let is_alone = device.decoders.encode(other, dpa).is_none();
+            let exclusive = region.sharing == Sharing::Exclusive;
+            assert_eq!(is_alone, exclusive, "{row:?}\n{text}");
         }
     }
     if plan.changes_capacity() {
-        let reported: Vec<Denied> = report
-            .hosts
-            .iter()
-            .map(|host| host.denied.unwrap())
-            .collect();
-        prop_assert_eq!(&reported, &counts);
-        let by_devices: u64 = report
-            .devices
-            .iter()
-            .map(|one| one.denied.unwrap().total())
-            .sum();
-        prop_assert_eq!(by_devices, counts.iter().map(Denied::total).sum::<u64>());
+        let by_hosts = report.hosts.iter().map(|host| host.denied.unwrap());
+        assert_eq!(by_hosts.collect::<Vec<_>>(), counts, "{text}");
+        let by_devices = report.devices.iter().map(|one| one.denied.unwrap().total());
+        let all = counts.iter().map(Denied::total).sum::<u64>();
+        assert_eq!(by_devices.sum::<u64>(), all, "{text}");
     } else {
-        prop_assert_eq!(report.requests.denied, None);
+        assert_eq!(report.requests.denied, None, "{text}");
     }
-    let threads = 2 + seed as usize % 3;
-    prop_assert_eq!(
-        &rows(&plan, threads).0.digest,
-        &report.digest,
-        "{} threads",
-        threads
-    );
-    Ok(())
+    assert_threads(&plan, &report.digest, [2 + seed as usize % 3]);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn a_host_is_served_what_it_has_and_denied_all_else(seed in 0u64..100_000) {
-        check(seed)?;
+        check(seed);
     }
 }
 
 #[test]
 #[ignore = "slow: make test-all"]
 fn hosts_of_many_random_systems_are_served_what_they_have() {
-    for seed in 100_000..102_000 {
-        check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
+    each_seed(100_000..102_000, check);
 }
 
 #[test]
 fn nobody_loads_released_data_and_no_store_to_what_stays_is_lost() {
     let (mut found, mut zero, mut scrubbed) = (0, 0, 0);
     for seed in 0..150 {
-        let plan = plan(&random(seed).text, &[]);
+        let plan = plan(&random(seed), &[]);
         if !plan.devices.iter().all(|device| !device.changes.is_empty()) {
             continue;
         }
@@ -482,8 +417,6 @@ fn nobody_loads_released_data_and_no_store_to_what_stays_is_lost() {
         zero += seen.empty;
         scrubbed += seen.scrubs;
     }
-    assert!(
-        found > 1000 && zero > 1000 && scrubbed > 1000,
-        "{found} {zero} {scrubbed}"
-    );
+    let enough = found > 1000 && zero > 1000 && scrubbed > 1000;
+    assert!(enough, "{found} {zero} {scrubbed}");
 }

@@ -2,7 +2,7 @@
 //! requests in flight and to data, and hosts that join and leave.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cxlab_device::{CapacityEvent, DeviceChangeKind};
 use cxlab_engine::units::Picos;
@@ -11,7 +11,7 @@ use cxlab_plan::Plan;
 use cxlab_protocol::PortId;
 use cxlab_tests::oracle::values;
 use cxlab_tests::swarm::Draw;
-use cxlab_tests::{THROTTLED, checkpoint, plan, rows, try_run};
+use cxlab_tests::{THROTTLED, assert_threads, checkpoint, plan, rows, try_run};
 
 const US: u64 = 1_000_000;
 
@@ -77,15 +77,10 @@ fn a_managed_unbind_serves_what_was_issued_before_it_and_nothing_else() {
     let [command] = commands[..] else {
         panic!("{commands:?}")
     };
-    assert_eq!(
-        (command.command.as_str(), command.opcode.as_str()),
-        ("Unbind vPPB", "5202h")
-    );
-    assert_eq!((command.of.as_str(), command.issued_ns), ("a, d", 5e3));
-    assert_eq!(
-        (command.done_ns, command.response.clone()),
-        (Some(1_007e3), Some("success".to_owned()))
-    );
+    let words = [&*command.command, &*command.opcode, &*command.of];
+    assert_eq!(words, ["Unbind vPPB", "5202h", "a, d"]);
+    assert_eq!((command.issued_ns, command.done_ns), (5e3, Some(1_007e3)));
+    assert_eq!(command.response.as_deref(), Some("success"));
 }
 
 #[test]
@@ -99,9 +94,8 @@ fn a_surprise_denies_what_waits_for_the_medium() {
         for row in of_host(&rows, 0).filter(|row| row.issued_ps >= 7 * US) {
             assert!(row.denied, "{row:?}");
         }
-        of_host(&rows, 0)
-            .filter(|row| row.issued_ps < 7 * US && row.denied)
-            .count()
+        let before = of_host(&rows, 0).filter(|row| row.issued_ps < 7 * US);
+        before.filter(|row| row.denied).count()
     };
     assert!(denied_before("surprise-hot-remove") > 20);
     assert_eq!(denied_before("managed-hot-remove"), 0);
@@ -130,22 +124,18 @@ fn what_is_bound_again_has_the_data_that_it_had() {
         + &binding(12 * US, "bind", "a", "");
     let rows = values(&plan(&format!("{POOL}{OWN}{events}"), &[]), 1);
     let own = of_host(&rows, 0);
-    let stored = own
-        .clone()
-        .filter(|row| row.write && row.completed_ps < 6 * US);
-    let lines: std::collections::BTreeSet<u64> = stored.map(|row| row.hpa).collect();
-    let again =
-        |row: &&RequestRow| !row.write && row.issued_ps >= 12 * US && lines.contains(&row.hpa);
-    assert!(own.clone().filter(again).count() > 20);
-    for row in own.clone().filter(again) {
+    let is_stored = |row: &&RequestRow| row.write && row.completed_ps < 6 * US;
+    let stored = own.clone().filter(is_stored);
+    let lines: BTreeSet<u64> = stored.map(|row| row.hpa).collect();
+    let later = own.clone().filter(|row| row.issued_ps >= 12 * US);
+    let again = later.filter(|row| !row.write && lines.contains(&row.hpa));
+    assert!(again.clone().count() > 20);
+    for row in again {
         assert!(!row.denied && row.value != 0, "{row:?}");
     }
-    let between = |row: &&RequestRow| (6 * US..10 * US).contains(&row.issued_ps);
-    assert!(own.clone().filter(between).count() > 20);
-    assert!(
-        own.filter(between)
-            .all(|row| row.denied && (row.write || row.value == 0))
-    );
+    let mut between = own.filter(|row| (6 * US..10 * US).contains(&row.issued_ps));
+    assert!(between.clone().count() > 20);
+    assert!(between.all(|row| row.denied && (row.write || row.value == 0)));
 }
 
 #[test]
@@ -155,10 +145,8 @@ fn a_host_that_is_not_bound_at_first_is_denied_until_it_is() {
     let (_, never) = rows(&plan(&text, &[]), 1);
     assert!(of_host(&never, 1).all(|row| row.denied));
     assert!(of_host(&never, 0).all(|row| !row.denied));
-    let (_, bound) = rows(
-        &plan(&format!("{text}{}", binding(3 * US, "bind", "b", "")), &[]),
-        1,
-    );
+    let bind = binding(3 * US, "bind", "b", "");
+    let (_, bound) = rows(&plan(&format!("{text}{bind}"), &[]), 1);
     for row in of_host(&bound, 1) {
         assert!(row.denied || row.completed_ps > 4 * US, "{row:?}");
         assert!(!row.denied || row.issued_ps < 4 * US, "{row:?}");
@@ -169,11 +157,8 @@ fn a_host_that_is_not_bound_at_first_is_denied_until_it_is() {
 #[test]
 fn what_a_host_gives_up_is_served_to_the_end_and_scrubbed_before_another_has_it() {
     let times = manager("command_time = \"1 us\"\nhost_time = \"4 us\"\nscrub_time = \"3 us\"");
-    let release = event(
-        5 * US,
-        "release",
-        "region = \"all\"\nhost = \"a\"\nforced = false",
-    );
+    let gives_up = "region = \"all\"\nhost = \"a\"\nforced = false";
+    let release = event(5 * US, "release", gives_up);
     // Takes effect at 6 us, released at 10 us, scrubbed at 13 us: not a picosecond too early.
     let add = event(12 * US, "add", "region = \"all\"\nhost = \"b\"");
     let text = format!("{POOL}{MOVING}{times}{release}{add}");
@@ -192,32 +177,25 @@ fn what_a_host_gives_up_is_served_to_the_end_and_scrubbed_before_another_has_it(
 
 #[test]
 fn a_host_joins_and_leaves_when_it_says_so() {
-    let events =
-        event(4 * US, "host-joins", "host = \"b\"") + &event(9 * US, "host-leaves", "host = \"b\"");
+    let visit = |from: u64, to: u64| {
+        let joins = event(from * US, "host-joins", "host = \"b\"");
+        joins + &event(to * US, "host-leaves", "host = \"b\"")
+    };
     let set = ["hosts[1].requests=1000000", "hosts[0].requests=3000"];
-    let alone = format!("{POOL}{OWN}").replace(
-        "name = \"b\"\n",
-        "name = \"b\"\nissue = { outstanding = 1 }\n",
-    );
-    let plan_of = |text: &str| plan(text, &set);
-    let (report, found) = rows(&plan_of(&format!("{alone}{events}")), 1);
+    let slow = "name = \"b\"\nissue = { outstanding = 1 }\n";
+    let alone = format!("{POOL}{OWN}").replace("name = \"b\"\n", slow);
+    let run = |events: String| rows(&plan(&format!("{alone}{events}"), &set), 1);
+    let (report, found) = run(visit(4, 9));
     let times: Vec<u64> = of_host(&found, 1).map(|row| row.issued_ps).collect();
     assert_eq!(times.iter().min(), Some(&(4 * US)), "at once");
     assert!(times.iter().max() < Some(&(9 * US)));
-    assert!(
-        of_host(&found, 1).all(|row| !row.denied),
-        "its last request is served"
-    );
+    // Its last request is served.
+    assert!(of_host(&found, 1).all(|row| !row.denied));
     assert_eq!(report.requests.in_flight_at_end, 0);
     let command = report.commands.first().unwrap();
-    assert_eq!(
-        (command.opcode.as_str(), command.of.as_str()),
-        ("5605h", "own, b")
-    );
+    assert_eq!([&*command.opcode, &*command.of], ["5605h", "own, b"]);
     // While the second host is absent, the first is not affected.
-    let later = event(30 * US, "host-joins", "host = \"b\"")
-        + &event(40 * US, "host-leaves", "host = \"b\"");
-    let (_, quiet) = rows(&plan_of(&format!("{alone}{later}")), 1);
+    let (_, quiet) = run(visit(30, 40));
     let before = |rows: &[RequestRow]| -> Vec<_> {
         let own = of_host(rows, 0).filter(|row| row.completed_ps <= 4 * US);
         own.map(|row| (row.id, row.issued_ps, row.completed_ps))
@@ -229,23 +207,17 @@ fn a_host_joins_and_leaves_when_it_says_so() {
 
 #[test]
 fn a_command_to_a_device_that_is_gone_is_not_answered() {
-    let text = format!(
-        "{POOL}{OWN}{}{}{}",
-        event(
-            2 * US,
-            "set-qos",
-            "host = \"a\"\ndevice = \"d\"\nlimit = 64"
-        ),
+    let events = [
+        binding(2 * US, "set-qos", "a", "limit = 64"),
         event(5 * US, "device-removed", "device = \"d\""),
-        binding(6 * US, "unbind", "a", "option = \"surprise-hot-remove\"")
-    );
+        binding(6 * US, "unbind", "a", "option = \"surprise-hot-remove\""),
+    ];
+    let text = format!("{POOL}{OWN}{}", events.concat());
     let qos = "devices[0].qos={ bandwidth = \"8 GB/s\" }";
     let report = try_run(&plan(&text, &[qos]), 1).unwrap();
-    let answers = report
-        .commands
-        .iter()
-        .map(|one| one.response.clone().unwrap());
-    assert_eq!(answers.collect::<Vec<_>>(), ["success", "none, d is gone"]);
+    let commands = report.commands.iter();
+    let answers: Vec<_> = commands.filter_map(|one| one.response.as_deref()).collect();
+    assert_eq!(answers, ["success", "none, d is gone"]);
 }
 
 /// Shares of the hosts of [`THROTTLED`].
@@ -274,11 +246,8 @@ fn throughput_follows_the_shares_that_are_set_later() {
     // The shares of the first and the third host are exchanged. Their sum never exceeds the whole.
     let events = share(50 * US, 0, 16) + &share(50 * US, 2, 176);
     let report = try_run(&plan(&format!("{THROTTLED}{SHARES}{events}"), &[]), 1).unwrap();
-    let rates = report
-        .hosts
-        .iter()
-        .map(|host| host.bandwidth_gb_per_s.total);
-    let rates: Vec<f64> = rates.collect();
+    let hosts = report.hosts.iter();
+    let rates: Vec<f64> = hosts.map(|host| host.bandwidth_gb_per_s.total).collect();
     let sum: f64 = rates.iter().sum();
     assert!(sum > 0.75 * 8.0, "{rates:?}");
     for (rate, part) in rates.iter().zip([16.0, 64.0, 176.0]) {
@@ -314,9 +283,7 @@ fn a_run_goes_on_from_any_time_between_commands_and_on_any_number_of_threads() {
         let plan = plan(&busy(seed), &[]);
         let report = checkpoint::timeless(try_run(&plan, 1).unwrap());
         checkpoint::check(&plan, &report, seed);
-        for threads in 2..4 {
-            assert_eq!(try_run(&plan, threads).unwrap().digest, report.digest);
-        }
+        assert_threads(&plan, &report.digest, 2..4);
     }
 }
 
@@ -351,26 +318,27 @@ fn demand(at_ps: u64, host: usize, blocks: usize) -> String {
     event(at_ps, "demand", &rest)
 }
 
+/// Sizes of the hosts' memory, in MiB.
+fn spans(plan: &Plan) -> Vec<u64> {
+    let hosts = plan.hosts.iter();
+    hosts.map(|host| host.map.span().0 >> 20).collect()
+}
+
 #[test]
 fn a_host_has_the_addresses_of_what_it_is_granted_and_is_served_them() {
     let text = format!("{BLOCKS}{}{}", demand(0, 0, 2), demand(4 * US, 1, 7));
     let plan = plan(&text, &[]);
     let (report, rows) = rows(&plan, 1);
-    let spans: Vec<u64> = plan
-        .hosts
-        .iter()
-        .map(|host| host.map.span().0 >> 20)
-        .collect();
-    assert_eq!(spans, [1024, 512, 512], "what is refused has no addresses");
+    // What is refused has no addresses.
+    assert_eq!(spans(&plan), [1024, 512, 512]);
     assert!(rows.iter().all(|row| !row.denied));
     let answers = report.commands.iter().map(|one| {
-        let answer = one.response.clone().unwrap();
-        (one.opcode.clone(), one.of.clone(), answer)
+        let answer = one.response.as_deref().unwrap();
+        [&*one.opcode, &*one.of, answer]
     });
-    let line = |of: &str, answer: &str| ("5604h".to_owned(), of.to_owned(), answer.to_owned());
     let expected = [
-        line("pool, h0, 512 MiB", "success"),
-        line("pool, h1", "resources exhausted"),
+        ["5604h", "pool, h0, 512 MiB", "success"],
+        ["5604h", "pool, h1", "resources exhausted"],
     ];
     assert_eq!(answers.collect::<Vec<_>>(), expected);
     let [pool] = &report.pools[..] else {
@@ -378,13 +346,14 @@ fn a_host_has_the_addresses_of_what_it_is_granted_and_is_served_them() {
     };
     assert_eq!((pool.demands, pool.refused, pool.capacity_gib), (2, 1, 2.0));
     let after = 1.0 - 4e3 / report.sim_time_ns;
-    let near = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
-    assert!(
-        near(pool.held_gib, 0.5) && near(pool.idle_gib, 0.0),
-        "{pool:?}"
-    );
-    assert!(near(pool.unmet_gib, 1.75 * after), "{pool:?}");
-    assert!(near(pool.stranded_gib, 1.5 * after), "{pool:?}");
+    for (found, expected) in [
+        (pool.held_gib, 0.5),
+        (pool.idle_gib, 0.0),
+        (pool.unmet_gib, 1.75 * after),
+        (pool.stranded_gib, 1.5 * after),
+    ] {
+        assert!((found - expected).abs() < 1e-9, "{expected}: {pool:?}");
+    }
 }
 
 #[test]
@@ -434,35 +403,25 @@ fn a_logical_device_grows_and_shrinks_on_its_device() {
     });
     let [yes, no] = ["success", "resources exhausted"];
     assert_eq!(answers.collect::<Vec<_>>(), [yes, no, yes, no, yes, yes]);
-    let spans = plan.hosts.iter().map(|host| host.map.span().0 >> 20);
-    assert_eq!(
-        spans.collect::<Vec<_>>(),
-        [512 + 768, 512 + 768, 512 + 1024]
-    );
+    assert_eq!(spans(&plan), [512 + 768, 512 + 768, 512 + 1024]);
     // The first host keeps the first block that it was granted, and loses the others at once.
     let own = |host| of_host(&rows, host).filter(|row| row.hpa >= 512 << 20);
     let lost = |row: &&RequestRow| row.hpa >= (512 + 256) << 20;
-    assert!(
-        own(0)
-            .filter(|row| !lost(row))
-            .all(|row| !row.denied || row.issued_ps < US)
-    );
+    let mut kept = own(0).filter(|row| !lost(row));
+    assert!(kept.all(|row| !row.denied || row.issued_ps < US));
     let late = |row: &&RequestRow| row.issued_ps >= 3 * US;
     assert!(own(0).filter(lost).filter(late).all(|row| row.denied));
     assert!(own(0).filter(lost).any(|row| !row.denied));
-    assert!(
-        own(1)
-            .filter(|row| row.issued_ps >= 5 * US)
-            .all(|row| !row.denied)
-    );
-    // No host sees the values of another.
-    for row in rows.iter().filter(|row| !row.write) {
-        assert!(
-            row.value == 0 || row.value >> 12 == row.requester + 1,
-            "{row:?}"
-        );
-    }
+    let mut later = own(1).filter(|row| row.issued_ps >= 5 * US);
+    assert!(later.all(|row| !row.denied));
+    rows.iter().for_each(check_value);
     check_extents(&plan);
+}
+
+/// No host loads the values of another.
+fn check_value(row: &RequestRow) {
+    let own = row.value == 0 || row.value >> 12 == row.requester + 1;
+    assert!(row.write || own, "{row:?}");
 }
 
 /// A pool of any size under random demands, with a policy.
@@ -471,13 +430,11 @@ fn pooled(seed: u64, policy: &str) -> String {
     let (hosts, devices) = (draw.between(1, 4), draw.between(1, 3));
     draw.line("name = \"pooled\"\n[fabric]\ntopology = { kind = \"chain\", switches = 1 }");
     for host in 0..hosts {
-        draw.line(format!(
-            "[[hosts]]\nname = \"h{host}\"\nrequests = 300\nissue = {{ outstanding = 8 }}"
-        ));
         // The first lines of the first block, which hosts use one after the other.
         let footprint = draw.pick(&["", ", footprint = \"8 KiB\""]);
         draw.line(format!(
-            "workload = {{ kind = \"uniform\", read_ratio = 0.5{footprint} }}"
+            "[[hosts]]\nname = \"h{host}\"\nrequests = 300\nissue = {{ outstanding = 8 }}\n\
+             workload = {{ kind = \"uniform\", read_ratio = 0.5{footprint} }}"
         ));
     }
     let blocks = devices * draw.between(1, 3);
@@ -571,20 +528,15 @@ fn every_policy_isolates_hosts_and_every_request_ends() {
             assert_eq!(rows.len(), 300 * plan.hosts.len(), "every request ends");
             for row in rows.iter().filter(|row| !row.write) {
                 assert!(!row.denied || row.value == 0);
-                assert!(
-                    row.value == 0 || row.value >> 12 == row.requester + 1,
-                    "{row:?}"
-                );
+                check_value(row);
                 own += usize::from(row.value != 0);
                 empty += usize::from(row.value == 0);
             }
             let digest = |threads| try_run(&plan, threads).unwrap().digest;
             assert_eq!(digest(1), digest(2 + seed as usize % 2));
         }
+        let enough = own > 500 && empty > 500 && scrubs > 50 && refused > 10;
         let name = entry.name;
-        assert!(
-            own > 500 && empty > 500 && scrubs > 50 && refused > 10,
-            "{name}: {own} {empty} {scrubs} {refused}"
-        );
+        assert!(enough, "{name}: {own} {empty} {scrubs} {refused}");
     }
 }

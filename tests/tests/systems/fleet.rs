@@ -53,10 +53,8 @@ fn without_load_a_pod_has_the_latency_of_the_engine_to_the_picosecond() {
         ];
         let found = engine(&alone).0;
         let expected = fabric(&alone).mean_ns();
-        assert!(
-            (found - expected).abs() < 1e-3,
-            "{topology}: {found} {expected}"
-        );
+        let apart = (found - expected).abs();
+        assert!(apart < 1e-3, "{topology}: {found} {expected}");
     }
 }
 
@@ -200,10 +198,8 @@ fn larger_pools_save_more_and_no_vm_is_lost() {
             &report.alone,
             report.pooled.as_ref().unwrap_or(&report.alone),
         ] {
-            assert_eq!(
-                outcome.arrived,
-                outcome.rejected + outcome.departed + outcome.running
-            );
+            let placed = outcome.departed + outcome.running;
+            assert_eq!(outcome.arrived, outcome.rejected + placed);
         }
         let saved = report
             .peaks

@@ -37,12 +37,9 @@ fn a_peer_reaches_the_other_peers_memory_over_the_switches_between_them() {
     let (host, peers) = (0, [1, 2]);
     let devices = [3, 4];
     for (at, peer) in peers.into_iter().enumerate() {
-        assert_eq!(plan.tables.hops(peer, devices[at]), Some(2), "its own");
-        assert_eq!(
-            plan.tables.hops(peer, devices[1 - at]),
-            Some(3),
-            "the other's"
-        );
+        // Its own device, the other's, and the host's way to it.
+        assert_eq!(plan.tables.hops(peer, devices[at]), Some(2));
+        assert_eq!(plan.tables.hops(peer, devices[1 - at]), Some(3));
         assert_eq!(plan.tables.hops(host, devices[at]), Some(3));
     }
 }
@@ -56,15 +53,10 @@ fn no_data_of_the_peers_passes_the_host() {
     for class in classes {
         let report = run(&[class]);
         assert_eq!(report.requests.completed, 20_001, "{class}");
-        let moved: u64 = report
-            .devices
-            .iter()
-            .map(|one| one.reads + one.writes)
-            .sum();
-        assert!(
-            lines(&report, "left--right") > moved / 3,
-            "{class}: {moved}"
-        );
+        let devices = report.devices.iter();
+        let moved: u64 = devices.map(|one| one.reads + one.writes).sum();
+        let between = lines(&report, "left--right");
+        assert!(between > moved / 3, "{class}: {between} of {moved}");
         assert_eq!(lines(&report, "host--root"), 1, "{class}: the host's own");
         let above = lines(&report, "root--left") + lines(&report, "root--right");
         assert_eq!(above, 1, "{class}: the host's own, on its way");
@@ -75,20 +67,12 @@ fn no_data_of_the_peers_passes_the_host() {
 fn peers_take_lines_from_each_other_without_the_host() {
     let report = run(&[]);
     let taken = |host: usize| report.hosts[host].coherence.as_ref().unwrap().invalidated;
-    assert!(
-        taken(1) > 100 && taken(2) > 100,
-        "{} {}",
-        taken(1),
-        taken(2)
-    );
-    assert!(taken(0) <= 1, "the host has had one line");
-    let snoops: u64 = report
-        .devices
-        .iter()
-        .map(|one| {
-            let dcoh = one.coherence.as_ref().unwrap();
-            dcoh.snoops
-        })
+    let [host, one, other] = [0, 1, 2].map(taken);
+    assert!(one > 100 && other > 100, "{one} {other}");
+    assert!(host <= 1, "the host has had one line");
+    let devices = report.devices.iter();
+    let snoops: u64 = devices
+        .map(|one| one.coherence.as_ref().unwrap().snoops)
         .sum();
     assert!(snoops > 1_000, "{snoops}");
     let (between, host) = (flits(&report, "left--right"), flits(&report, "host--root"));

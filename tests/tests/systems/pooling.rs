@@ -6,7 +6,7 @@ use cxlab_engine::units::{Bytes, Dpa, Hpa};
 use cxlab_plan::Plan;
 use cxlab_protocol::PortId;
 use cxlab_tests::swarm::Draw;
-use cxlab_tests::{plan, try_run};
+use cxlab_tests::{plan, report, try_run};
 use proptest::prelude::*;
 
 const GIB: u64 = 1 << 30;
@@ -19,11 +19,7 @@ fn place(plan: &Plan, host: usize, hpa: u64) -> Option<(usize, u64)> {
     let device = usize::from(port.0) - plan.hosts.len();
     let decoders = &plan.devices[device].decoders;
     let host = PortId(host as u16);
-    assert_eq!(
-        decoders.decode(host, Hpa(hpa)),
-        Some(dpa),
-        "both sides agree"
-    );
+    assert_eq!(decoders.decode(host, Hpa(hpa)), Some(dpa), "both agree");
     assert_eq!(decoders.encode(host, dpa), Some(Hpa(hpa)), "and back");
     Some((device, dpa.0))
 }
@@ -56,14 +52,15 @@ fn exclusive_regions_follow_one_another_in_the_devices() {
     for host in 0..2 {
         assert_eq!(plan.hosts[host].map.span(), Bytes(2 * GIB));
         let first = host as u64 * GIB;
-        assert_eq!(place(&plan, host, 0), Some((0, first)));
-        assert_eq!(place(&plan, host, 256), Some((1, first)));
-        assert_eq!(place(&plan, host, 512), Some((0, first + 256)));
-        assert_eq!(
-            place(&plan, host, 2 * GIB - 64),
-            Some((1, first + GIB - 64))
-        );
-        assert_eq!(place(&plan, host, 2 * GIB), None);
+        for (hpa, expected) in [
+            (0, Some((0, first))),
+            (256, Some((1, first))),
+            (512, Some((0, first + 256))),
+            (2 * GIB - 64, Some((1, first + GIB - 64))),
+            (2 * GIB, None),
+        ] {
+            assert_eq!(place(&plan, host, hpa), expected, "{host} {hpa:#x}");
+        }
     }
 }
 
@@ -77,11 +74,9 @@ fn a_shared_region_is_one_memory_at_addresses_of_each_host() {
     assert_eq!(place(&plan, 1, 64), Some((0, 64)), "its own comes first");
     assert_eq!(place(&plan, 1, GIB + 64), Some((0, GIB + 64)));
     assert_eq!(place(&plan, 1, GIB + 256), Some((1, 0)));
-    assert_eq!(
-        plan.devices[0].decoders.encode(PortId(0), Dpa(64)),
-        None,
-        "the first host has no address for the other's memory"
-    );
+    // The first host has no address for the other's memory.
+    let decoders = &plan.devices[0].decoders;
+    assert_eq!(decoders.encode(PortId(0), Dpa(64)), None);
 }
 
 /// Two hosts, each with two root ports. They share a device with two heads, and
@@ -123,24 +118,16 @@ capacity = "1 GiB"
 
 #[test]
 fn the_bandwidth_of_one_device_is_shared_by_the_hosts_that_have_a_part_of_it() {
-    let base = POOL.replace(
-        "count = 2\ncapacity",
-        "memory = { kind = \"fixed\", bandwidth = \"8 GB/s\" }\ncapacity",
-    );
+    let memory = "memory = { kind = \"fixed\", bandwidth = \"8 GB/s\" }\ncapacity";
+    let base = POOL.replace("count = 2\ncapacity", memory);
     let text = format!("{base}[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n");
-    let report = try_run(
-        &plan(
-            &text,
-            &[
-                "measure={ duration = \"40 us\" }",
-                "devices[0].controller.write_completion=\"written\"",
-                "hosts[0].requests=1000000",
-                "hosts[1].requests=1000000",
-            ],
-        ),
-        1,
-    )
-    .unwrap();
+    let set = [
+        "measure={ duration = \"40 us\" }",
+        "devices[0].controller.write_completion=\"written\"",
+        "hosts[0].requests=1000000",
+        "hosts[1].requests=1000000",
+    ];
+    let report = report(&text, &set);
     let total = report.bandwidth_gb_per_s.total;
     assert!((7.9..=8.0).contains(&total), "{total} GB/s of 8");
     for host in &report.hosts {
@@ -165,12 +152,10 @@ fn random(seed: u64) -> String {
         ));
     }
     let mut region = |name: &str, host: Option<usize>| {
-        let all: Vec<usize> = (0..devices).filter(|_| draw.one_in(2)).collect();
-        let members = if all.is_empty() {
-            (0..devices).collect()
-        } else {
-            all
-        };
+        let mut members: Vec<usize> = (0..devices).filter(|_| draw.one_in(2)).collect();
+        if members.is_empty() {
+            members.extend(0..devices);
+        }
         let names: Vec<String> = members.iter().map(|at| format!("\"d{at}\"")).collect();
         let share = UNIT * draw.between(1, 3) as u64;
         let whose = host.map_or(String::new(), |host| format!("hosts = [\"h{host}\"]\n"));
@@ -195,14 +180,12 @@ proptest! {
     fn hosts_meet_in_shared_regions_and_nowhere_else(seed in 0u64..10_000, at in 0u64..1 << 20) {
         let text = random(seed);
         let plan = plan(&text, &[]);
-        let shared = |name: &str| {
-            let region = plan.scenario.regions.iter().find(|region| region.name == name).unwrap();
-            region.sharing == cxlab_scenario::Sharing::Shared
+        let region = |name: &str| {
+            let mut regions = plan.scenario.regions.iter();
+            regions.find(|region| region.name == name).unwrap()
         };
-        let size = |name: &str| {
-            let region = plan.scenario.regions.iter().find(|region| region.name == name).unwrap();
-            region.capacity.0
-        };
+        let size = |name: &str| region(name).capacity.0;
+        let shared = |name: &str| region(name).sharing == cxlab_scenario::Sharing::Shared;
         // The regions of a host are in the order of the scenario.
         let spot = |host: usize, number: usize| {
             let first = size(&format!("first{host}"));
@@ -221,10 +204,10 @@ proptest! {
                     let same = place(&plan, one, here) == place(&plan, other, there);
                     let name = ["", "all", "more"][a];
                     let meet = one == other && a == b || a > 0 && a == b && shared(name);
-                    prop_assert_eq!(same, meet, "h{} {:#x}, h{} {:#x}\n{}", one, here, other, there, text);
+                    assert_eq!(same, meet, "h{one} {here:#x}, h{other} {there:#x}\n{text}");
                 }
             }
         }
-        prop_assert!(try_run(&plan, 1).is_ok());
+        try_run(&plan, 1).unwrap();
     }
 }

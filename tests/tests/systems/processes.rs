@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use cxlab_system::report::Report;
-use cxlab_tests::{plan, rows};
+use cxlab_tests::{assert_threads, plan, report, rows};
 
 const KIB: f64 = 1024.0;
 const PAGES: f64 = 64.0;
@@ -37,7 +37,7 @@ fn simulate(more: &str) -> Report {
     let plan = plan(&format!("{BASE}{more}"), &[]);
     let (report, rows) = rows(&plan, 1);
     assert_eq!(rows.len(), 3 * 4096);
-    assert_eq!(self::rows(&plan, 2).0.digest, report.digest);
+    assert_threads(&plan, &report.digest, [2]);
     report
 }
 
@@ -45,6 +45,14 @@ fn count(report: &Report, name: &str) -> f64 {
     let counts = &report.hosts[0].processor;
     let found = counts.get(name).and_then(serde_json::Value::as_f64);
     found.unwrap_or_else(|| panic!("{name} is none of {counts:?}"))
+}
+
+/// Bytes that a process has on a node.
+fn resident(report: &Report, process: u32, node: u32) -> f64 {
+    count(
+        report,
+        &format!("process{process}.numa{node}.resident_bytes"),
+    )
 }
 
 fn process(number: usize, cores: &str, nodes: &str) -> String {
@@ -58,17 +66,12 @@ fn process(number: usize, cores: &str, nodes: &str) -> String {
 fn cores_of_one_process_share_its_pages_and_those_of_others_have_their_own() {
     let one = simulate("");
     assert_eq!(count(&one, "resident_bytes"), PAGES * 4.0 * KIB);
-    assert!(
-        !one.hosts[0]
-            .processor
-            .contains_key("process1.numa0.resident_bytes")
-    );
+    let counts = &one.hosts[0].processor;
+    assert!(!counts.contains_key("process1.numa0.resident_bytes"));
     let two = simulate(&process(2, "2", "\"bind\", nodes = [0"));
     assert_eq!(count(&two, "resident_bytes"), 2.0 * PAGES * 4.0 * KIB);
-    assert_eq!(
-        count(&two, "promised_bytes") - count(&one, "promised_bytes"),
-        (512.0 + 262144.0) * KIB
-    );
+    let promised = count(&two, "promised_bytes") - count(&one, "promised_bytes");
+    assert_eq!(promised, (512.0 + 262144.0) * KIB);
     // Another page table has four levels.
     let tables =
         |report: &Report| count(report, "numa0.cpu.used_bytes") - count(report, "resident_bytes");
@@ -77,25 +80,15 @@ fn cores_of_one_process_share_its_pages_and_those_of_others_have_their_own() {
 
 #[test]
 fn each_process_has_a_policy_of_its_own() {
-    let report = simulate(
-        &(process(2, "1", "\"bind\", nodes = [1")
-            + &process(3, "2", "\"interleave\", nodes = [0, 1")),
-    );
-    let of = |process: usize, node: usize| {
-        count(
-            &report,
-            &format!("process{process}.numa{node}.resident_bytes"),
-        ) / 4.0
-            / KIB
-    };
+    let interleaved = process(3, "2", "\"interleave\", nodes = [0, 1");
+    let report = simulate(&(process(2, "1", "\"bind\", nodes = [1") + &interleaved));
+    let of = |process: u32, node: u32| resident(&report, process, node) / 4.0 / KIB;
     assert_eq!([of(1, 0), of(1, 1)], [PAGES, 0.0]);
     assert_eq!([of(2, 0), of(2, 1)], [0.0, PAGES]);
     assert_eq!([of(3, 0), of(3, 1)], [PAGES / 2.0; 2]);
+    // The second misses each time, the third every other.
     let pool = &report.devices[0];
-    assert!(
-        pool.reads + pool.writes > 4096,
-        "the second misses each time, the third every other"
-    );
+    assert!(pool.reads + pool.writes > 4096, "{pool:?}");
 }
 
 #[test]
@@ -108,17 +101,14 @@ fn what_one_process_takes_the_others_go_without() {
         .replace("heap = \"1 MiB\"", "heap = \"2 MiB\"")
         .replace("512 KiB", "2 MiB")
         .replace("requests = 4096", "requests = 32768");
-    let text = text.replace(
-        "kind = \"bind\", nodes = [0]",
-        "kind = \"preferred\", nodes = [0]",
-    );
+    let text = text.replace("\"bind\", nodes = [0]", "\"preferred\", nodes = [0]");
     let (report, _) = rows(&plan(&text, &[]), 1);
-    let own: f64 = (1..=3)
-        .map(|process| count(&report, &format!("process{process}.numa0.resident_bytes")))
-        .sum();
-    let pooled: f64 = (1..=3)
-        .map(|process| count(&report, &format!("process{process}.numa1.resident_bytes")))
-        .sum();
+    let on = |node| -> f64 {
+        (1..=3)
+            .map(|process| resident(&report, process, node))
+            .sum()
+    };
+    let (own, pooled) = (on(0), on(1));
     assert_eq!(own + pooled, 3.0 * 2048.0 * KIB, "every page is somewhere");
     let free = 4096.0 * KIB - count(&report, "numa0.cpu.used_bytes");
     // The low watermark of 4 MiB: 4 sqrt(4096) KiB, and a quarter more.
@@ -135,8 +125,8 @@ fn pages_move_in_every_process() {
         .replace("requests = 4096", "requests = 60000");
     let (report, _) = rows(&plan(&text, &[]), 1);
     assert!(count(&report, "pages_promoted") > 0.0);
-    assert!(count(&report, "process2.numa0.resident_bytes") > 0.0);
-    assert_eq!(count(&report, "process1.numa1.resident_bytes"), 0.0);
+    assert!(resident(&report, 2, 0) > 0.0);
+    assert_eq!(resident(&report, 1, 1), 0.0);
     let (again, _) = rows(&plan(&text, &[]), 2);
     assert_eq!(again.digest, report.digest);
 }
@@ -149,16 +139,7 @@ fn threads_and_programs_beside_them_may_be_processes() {
         .replace("[hosts.os]", "[hosts.beside]\nworkload = { kind = \"stream\", footprint = \"256 KiB\" }\ncores = 1\nspan = \"local\"\nrequests = 4096\n[hosts.os]");
     let text = format!("{text}{}", process(2, "2", "\"bind\", nodes = [1"));
     // The kernel checks its result, so no other process may have written to its pages.
-    let (report, _) = rows(
-        &plan(&text, &["hosts[0].beside.workload.read_ratio=0.0"]),
-        1,
-    );
-    assert_eq!(
-        count(&report, "process1.numa0.resident_bytes"),
-        PAGES * 4.0 * KIB
-    );
-    assert_eq!(
-        count(&report, "process2.numa1.resident_bytes"),
-        PAGES * 4.0 * KIB
-    );
+    let report = report(&text, &["hosts[0].beside.workload.read_ratio=0.0"]);
+    assert_eq!(resident(&report, 1, 0), PAGES * 4.0 * KIB);
+    assert_eq!(resident(&report, 2, 1), PAGES * 4.0 * KIB);
 }

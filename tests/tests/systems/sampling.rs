@@ -14,14 +14,12 @@ use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadE
 
 /// One host with a private cache of 256 KiB that accesses a footprint in order, repeatedly.
 fn in_order(footprint: &str, measure: &str) -> Report {
-    report(
-        &format!(
-            "name = \"order\"\nmeasure = {{ {measure} }}\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
-             [[hosts]]\nname = \"host\"\nissue = {{ cache = {{ size = \"256 KiB\" }} }}\n\
-             workload = {{ kind = \"stream\", footprint = \"{footprint}\" }}\n[[devices]]\nname = \"mem\"\n"
-        ),
-        &[],
-    )
+    let text = format!(
+        "name = \"order\"\nmeasure = {{ {measure} }}\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
+         [[hosts]]\nname = \"host\"\nissue = {{ cache = {{ size = \"256 KiB\" }} }}\n\
+         workload = {{ kind = \"stream\", footprint = \"{footprint}\" }}\n[[devices]]\nname = \"mem\"\n"
+    );
+    report(&text, &[])
 }
 
 #[test]
@@ -33,21 +31,18 @@ fn windows_find_the_private_cache_as_a_run_leaves_it() {
     assert_eq!(large.requests.cache_hits, 0);
     let sampling = large.sampling.unwrap();
     assert!((18..=20).contains(&sampling.units), "{sampling:?}");
-    assert!(sampling.requests >= 200_000 - 10_600);
-    assert!(sampling.requests <= 200_000);
+    let requests = sampling.requests;
+    let all = 200_000 - 10_600..=200_000;
+    assert!(all.contains(&requests), "{requests}");
     assert_eq!(sampling.measured, large.requests.completed);
-    assert_eq!(
-        sampling.warmed + sampling.detailed,
-        sampling.requests + 8_000
-    );
+    assert_eq!(sampling.warmed + sampling.detailed, requests + 8_000);
     assert!(sampling.detailed < 20 * 1_000, "{sampling:?}");
 }
 
 /// A mix of hits and misses in a private cache, in a DRAM cache, and in flash below it.
 fn cached(measure: &str) -> Plan {
-    plan(
-        &format!(
-            r#"
+    let text = format!(
+        r#"
 name = "cached"
 measure = {{ {measure} }}
 [fabric]
@@ -61,16 +56,14 @@ name = "ssd"
 capacity = "256 MiB"
 memory = {{ kind = "dram-cache", size = "1 MiB", dram = {{ kind = "fixed" }}, behind = {{ kind = "ssd", fill = 0.5 }} }}
 "#
-        ),
-        &[],
-    )
+    );
+    plan(&text, &[])
 }
 
 /// Two hosts of different speed, each with a private cache, that share DRAM.
 fn private(measure: &str) -> Plan {
-    plan(
-        &format!(
-            r#"
+    let text = format!(
+        r#"
 name = "private"
 measure = {{ {measure} }}
 [fabric]
@@ -88,9 +81,8 @@ name = "mem"
 count = 2
 memory = {{ kind = "dram" }}
 "#
-        ),
-        &[],
-    )
+    );
+    plan(&text, &[])
 }
 
 fn poisson(measure: &str) -> Plan {
@@ -134,10 +126,8 @@ const SAMPLED: &str = "warmup_requests = 100000, requests = 1500000, sampling = 
 fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
     let truth = values(&measured(&private(FULL), 1_000_003, 1));
     let found = inside(&private(SAMPLED), truth, 20);
-    assert!(
-        found.iter().all(|count| (15..=20).contains(count)),
-        "{found:?}"
-    );
+    let is_held = found.iter().all(|count| (15..=20).contains(count));
+    assert!(is_held, "{found:?}");
 }
 
 /// Seeds 1 to 100 are the same on any machine, so chance decided once. The standard deviation of
@@ -147,41 +137,39 @@ fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
 #[ignore = "slow: 400 sampled runs and four full ones"]
 fn of_100_seeds_95_hold_what_the_full_run_measures() {
     type Make = fn(&str) -> Plan;
-    let flash = |requests: u64, sampling: &str| {
-        format!("warmup_requests = 300000, requests = {requests}{sampling}")
-    };
-    let unit = ", sampling = { every = 100000, detailed = 2000, warmup = 1000 }";
-    let short = ", sampling = { every = 20000, detailed = 500, warmup = 1000 }";
-    let longer = ", sampling = { every = 20000, detailed = 500, warmup = 2000 }";
-    let systems: [(&str, Make, String, String); 4] = [
+    // Millions of requests of the full run and of the sampled one.
+    let systems: [(&str, Make, [u32; 2], &str); 4] = [
         (
             "private caches",
             private,
-            flash(5_000_000, ""),
-            flash(2_000_000, longer),
+            [5, 2],
+            "every = 20000, detailed = 500, warmup = 2000",
         ),
         (
             "flash behind DRAM",
             cached,
-            flash(8_000_000, ""),
-            flash(4_000_000, unit),
+            [8, 4],
+            "every = 100000, detailed = 2000, warmup = 1000",
         ),
         (
             "M/D/1",
             poisson,
-            flash(20_000_000, ""),
-            flash(2_000_000, short),
+            [20, 2],
+            "every = 20000, detailed = 500, warmup = 1000",
         ),
         (
             "bursty",
             bursty,
-            flash(20_000_000, ""),
-            flash(2_000_000, short),
+            [20, 2],
+            "every = 20000, detailed = 500, warmup = 1000",
         ),
     ];
     let mut wrong = Vec::new();
-    for (name, make, full, short) in systems {
+    for (name, make, millions, sampling) in systems {
+        let [full, short] =
+            millions.map(|all| format!("warmup_requests = 300000, requests = {all}000000"));
         let truth = values(&measured(&make(&full), 1_000_003, 1));
+        let short = format!("{short}, sampling = {{ {sampling} }}");
         let found = inside(&make(&short), truth, 100);
         println!("{name}: full run {truth:?}, inside {found:?} of 100");
         wrong.extend(found.into_iter().filter(|count| *count < 88));
@@ -252,45 +240,35 @@ fn a_slow_beginning_of_each_part_is_measured_as_often_as_the_rest() {
 
 #[test]
 fn a_sampled_run_stops_at_a_precision() {
-    let report = measured(
-        &private("warmup_requests = 50000, precision = \"2 %\", sampling = { every = 20000 }"),
-        1,
-        1,
-    );
+    let measure = "warmup_requests = 50000, precision = \"2 %\", sampling = { every = 20000 }";
+    let report = measured(&private(measure), 1, 1);
     let [bandwidth, latency] = values(&report);
     assert!(report.ci95.total_gb_per_s.unwrap() <= 0.02 * bandwidth);
     assert!(report.ci95.latency_ns.unwrap() <= 0.02 * latency);
     let sampling = report.sampling.unwrap();
-    assert!(
-        sampling.requests < 10_000_000 && sampling.units >= 32,
-        "{sampling:?}"
-    );
+    assert!(sampling.requests < 10_000_000, "{sampling:?}");
+    assert!(sampling.units >= 32, "{sampling:?}");
 }
 
 /// The estimated time of all requests equals that of the full run. Unknown values are absent.
 #[test]
 fn the_time_of_all_requests_is_estimated() {
     let ending = |sampling: &str| {
-        report(
-            &format!(
-                "name = \"end\"\n{sampling}\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\n\
-                 name = \"host\"\nrequests = 400000\nissue = {{ cache = {{ size = \"64 KiB\" }} }}\n\
-                 workload = {{ kind = \"hot-cold\", footprint = \"1 MiB\" }}\n[[devices]]\nname = \"mem\"\n\
-                 memory = {{ kind = \"dram\" }}\n"
-            ),
-            &[],
-        )
+        let text = format!(
+            "name = \"end\"\n{sampling}\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\n\
+             name = \"host\"\nrequests = 400000\nissue = {{ cache = {{ size = \"64 KiB\" }} }}\n\
+             workload = {{ kind = \"hot-cold\", footprint = \"1 MiB\" }}\n[[devices]]\nname = \"mem\"\n\
+             memory = {{ kind = \"dram\" }}\n"
+        );
+        report(&text, &[])
     };
     let full = ending("");
     let part = ending("measure = { sampling = { every = 5000, detailed = 500, warmup = 500 } }");
     let sampling = part.sampling.unwrap();
     assert_eq!(sampling.requests, 400_000);
     let (time, width) = (sampling.time_ns.unwrap(), sampling.time_ci95_ns.unwrap());
-    assert!(
-        (time - full.window_ns).abs() <= 2.0 * width,
-        "{time} {width} {}",
-        full.window_ns
-    );
+    let apart = (time - full.window_ns).abs();
+    assert!(apart <= 2.0 * width, "{time} {width} {}", full.window_ns);
     assert!(width < 0.05 * time);
     assert!(part.devices[0].medium.is_empty() && !full.devices[0].medium.is_empty());
     assert!(part.time_series.reads.is_empty() && !full.time_series.reads.is_empty());

@@ -2,12 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::units::Hpa;
-use cxlab_plan::{Externals, Files, Plan};
-use cxlab_scenario::Scenario;
-use cxlab_scenario::diagnostics::{Document, validate};
 use cxlab_system::report::Report;
 use cxlab_system::run::RunError;
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, shipped, try_run};
 use cxlab_workload::Image;
 use cxlab_workload::thread::{Bases, Place, Thread};
@@ -117,17 +114,11 @@ fn simulate(care: Care, devices: u32, threads: usize) -> Result<Report, RunError
         host("reader"),
         if devices > 1 { "0" } else { "" },
     );
-    let document = Document::parse("shared.toml", &text).unwrap();
-    let wrong = validate(&document, &cxlab_scenario::schema());
-    assert!(wrong.is_empty(), "{wrong:?}");
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let named = |name: &str, one: Externals| (name.to_owned(), one["script"].clone());
-    let both = Externals::from([
-        named("writer", externals(Writer(care))),
-        named("reader", externals(Reader(care))),
-    ]);
-    let plan = Plan::with_externals(scenario, Files::default(), &both)
-        .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let workloads = [
+        ("writer", script::workload(Writer(care))),
+        ("reader", script::workload(Reader(care))),
+    ];
+    let plan = cxlab_tests::plan_with(cxlab_tests::scenario(&text, &[]), workloads);
     try_run(&plan, threads)
 }
 
@@ -180,11 +171,8 @@ fn six_hosts_compute_on_the_graph_that_one_has_written_whatever_the_threads() {
             .iter()
             .find(|phase| phase.name == "run")
             .unwrap();
-        assert!(
-            run.on_cxl > 0 && run.on_cxl < run.on_memory,
-            "{}",
-            host.name
-        );
+        let is_part = run.on_cxl > 0 && run.on_cxl < run.on_memory;
+        assert!(is_part, "{}", host.name);
         assert!(run.from_cxl > 0, "{}", host.name);
     }
 }
@@ -208,9 +196,6 @@ fn the_plan_says_who_sees_whose_stores() {
     let messages = notes.iter().map(|note| &note.message);
     let copies: Vec<&String> = messages.filter(|one| one.contains("copies")).collect();
     assert_eq!(copies.len(), 1);
-    assert!(
-        copies[0].contains("when that has flushed the line"),
-        "{}",
-        copies[0]
-    );
+    let first = &copies[0];
+    assert!(first.contains("when that has flushed the line"), "{first}");
 }

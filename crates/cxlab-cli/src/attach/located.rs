@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cxlab_attach::located::{LocatedPhase, Use, by_stack, total};
 use cxlab_attach::recording::Recording;
 use cxlab_attach::symbols::{Function, Symbols};
-use cxlab_system::layout::{cells, table};
+use cxlab_system::layout::table;
 use serde::Serialize;
 
 /// Most rows of a table.
@@ -116,65 +116,41 @@ impl Located {
             true => format!("{:.1} %", 100.0 * value / all),
             false => "-".to_owned(),
         };
-        let numbers = |row: &Row| {
-            [
-                format!("{:.6}", row.delay_ns / 1e9),
-                part(row.delay_ns, all.delay_ns),
-                format!("{:.0}", row.misses),
-                part(row.misses, all.lines),
-            ]
+        let by = |what: &str, last: &[&str], rows: &[Row], more: fn(&Row) -> String| {
+            let head = [&[what, "delay, s", "share", "misses", "share"], last].concat();
+            let mut all_rows = vec![head.into_iter().map(str::to_owned).collect()];
+            for row in rows.iter().take(ROWS) {
+                let mut cells = vec![
+                    clipped(&row.name),
+                    format!("{:.6}", row.delay_ns / 1e9),
+                    part(row.delay_ns, all.delay_ns),
+                    format!("{:.0}", row.misses),
+                    part(row.misses, all.lines),
+                    more(row),
+                ];
+                cells.truncate(5 + last.len());
+                all_rows.push(cells);
+            }
+            let rest = match rows.len().saturating_sub(ROWS) {
+                0 => String::new(),
+                left_out => format!("  ... {left_out} more in report.json\n"),
+            };
+            table(&all_rows) + &rest
         };
-        let head = ["delay, s", "share", "misses", "share"];
         let mut text = "\nwhere in the program\n\n".to_owned();
-        let mut functions = vec![
-            [&["function"], &head[..]]
-                .concat()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-        ];
-        for row in shown(&self.functions) {
-            functions.push([vec![clipped(&row.name)], numbers(row).to_vec()].concat());
-        }
-        text.push_str(&table(&functions));
-        rest(&mut text, &self.functions);
-        let mut lines = vec![cells([
-            "line", "delay, s", "share", "misses", "share", "function",
-        ])];
-        for row in shown(&self.lines) {
-            let function = row.function.as_deref().map(clipped).unwrap_or_default();
-            lines.push(
-                [
-                    vec![clipped(&row.name)],
-                    numbers(row).to_vec(),
-                    vec![function],
-                ]
-                .concat(),
-            );
-        }
+        text.push_str(&by("function", &[], &self.functions, |_| String::new()));
         text.push('\n');
+        let function = |row: &Row| row.function.as_deref().map(clipped).unwrap_or_default();
         match self.lines.is_empty() {
             true => text.push_str("  no lines: the program has no debug information (-g)\n"),
-            false => text.push_str(&table(&lines)),
-        }
-        rest(&mut text, &self.lines);
-        let mut memory = vec![cells([
-            "memory",
-            "delay, s",
-            "share",
-            "misses",
-            "share",
-            "size, MiB",
-        ])];
-        for row in shown(&self.memory) {
-            let size = row.bytes.map_or("-".to_owned(), |bytes| {
-                format!("{:.1}", bytes as f64 / f64::from(1 << 20))
-            });
-            memory.push([vec![clipped(&row.name)], numbers(row).to_vec(), vec![size]].concat());
+            false => text.push_str(&by("line", &["function"], &self.lines, function)),
         }
         text.push('\n');
-        text.push_str(&table(&memory));
-        rest(&mut text, &self.memory);
+        let size = |row: &Row| {
+            let mib = |bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+            row.bytes.map_or("-".to_owned(), mib)
+        };
+        text.push_str(&by("memory", &["size, MiB"], &self.memory, size));
         if self.unlocated_ns > 0.0 {
             text.push_str(&format!(
                 "  note: no window says where {:.6} s of the delay are from\n",
@@ -221,19 +197,6 @@ fn sorted(rows: impl Iterator<Item = Row>) -> Vec<Row> {
         order.then_with(|| one.name.cmp(&other.name))
     });
     rows
-}
-
-fn shown(rows: &[Row]) -> &[Row] {
-    &rows[..rows.len().min(ROWS)]
-}
-
-fn rest(text: &mut String, rows: &[Row]) {
-    if rows.len() > ROWS {
-        text.push_str(&format!(
-            "  ... {} more in report.json\n",
-            rows.len() - ROWS
-        ));
-    }
 }
 
 /// A name that fits a table: its beginning and its end.

@@ -3,6 +3,7 @@
 mod read;
 mod values;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -156,45 +157,26 @@ fn difference(a: ReadReport, b: ReadReport) -> Difference {
     of_a.rename(&renamed[0]);
     of_b.rename(&renamed[1]);
     let (mut changes, mut others, mut equal) = (Vec::new(), Vec::new(), 0);
-    for (path, one) in &of_a.numbers {
-        match of_b.numbers.get(path) {
-            Some(other) if one.value == other.value => equal += 1,
-            Some(other) => changes.push(Change::of(path, *one, *other)),
-            None => others.push(OtherChange {
-                path: path.clone(),
-                a: one.value.into(),
-                b: of_b.others.get(path).cloned().unwrap_or(Value::Null),
-            }),
+    let both = [&of_a, &of_b].into_iter();
+    let paths = both.flat_map(|own| own.numbers.keys().chain(own.others.keys()));
+    for path in paths.collect::<BTreeSet<_>>() {
+        if let (Some(one), Some(other)) = (of_a.numbers.get(path), of_b.numbers.get(path)) {
+            match one.value == other.value {
+                true => equal += 1,
+                false => changes.push(Change::of(path, *one, *other)),
+            }
+            continue;
+        }
+        let of = |own: &values::Values| match own.numbers.get(path) {
+            Some(number) => number.value.into(),
+            None => own.others.get(path).cloned().unwrap_or(Value::Null),
+        };
+        let (a, b): (Value, Value) = (of(&of_a), of(&of_b));
+        if a != b {
+            let path = path.clone();
+            others.push(OtherChange { path, a, b });
         }
     }
-    for (path, other) in &of_b.numbers {
-        if !of_a.numbers.contains_key(path) {
-            let a = of_a.others.get(path).cloned().unwrap_or(Value::Null);
-            others.push(OtherChange {
-                path: path.clone(),
-                a,
-                b: other.value.into(),
-            });
-        }
-    }
-    let texts = of_a.others.keys().chain(
-        of_b.others
-            .keys()
-            .filter(|path| !of_a.others.contains_key(*path)),
-    );
-    for path in texts {
-        let of = |own: &values::Values| own.others.get(path).cloned().unwrap_or(Value::Null);
-        let is_number = of_a.numbers.contains_key(path) || of_b.numbers.contains_key(path);
-        let (a, b) = (of(&of_a), of(&of_b));
-        if a != b && !is_number {
-            others.push(OtherChange {
-                path: path.clone(),
-                a,
-                b,
-            });
-        }
-    }
-    others.sort_by(|one, other| one.path.cmp(&other.path));
     changes.sort_by(|one, other| {
         let (first, part, relative) = one.rank();
         let (other_first, other_part, other_relative) = other.rank();

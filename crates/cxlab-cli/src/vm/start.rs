@@ -18,9 +18,9 @@ use cxlab_vm::snapshot::{self, Making, Snapshot};
 use cxlab_vm::storage::{Storage, StorageError};
 
 use super::super::failure::Failure;
-use super::super::load::load;
+use super::super::load::changed;
+use super::super::print;
 use super::super::results::{file_name, json, open_folder, replace};
-use super::super::{ScenarioArgs, print};
 use super::accelerator::Accelerator;
 use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
@@ -128,13 +128,7 @@ struct Part {
 }
 
 fn run(args: &RunArgs) -> Result<(), Failure> {
-    let loaded = load(&ScenarioArgs {
-        scenario: args.scenario.clone(),
-        set: args.set.clone(),
-        trust_plugins: false,
-        trace_file: None,
-    })?
-    .map_err(Failure::from)?;
+    let loaded = changed(&args.scenario, args.set.clone())?;
     let plan = &loaded.plan;
     let chosen = chosen(plan, args)?;
     check_options(chosen.len(), args)?;

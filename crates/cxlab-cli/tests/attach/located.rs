@@ -24,33 +24,23 @@ fn a_walk_is_told_by_function_memory_and_calls() {
         let all = all + number(&report, "/where/unlocated_ns");
         assert!((all / asked - 1.0).abs() < 1e-6, "{part}: {all} of {asked}");
     }
-    let top = &rows(&report, "/where/functions")[0];
+    let [top, memory] = ["functions", "memory"].map(|part| &report["where"][part][0]);
     assert!(top["name"].to_string().contains("walk"), "{top}");
-    assert!(top["delay_ns"].as_f64().unwrap() > 0.9 * asked, "{top}");
-    let memory = &rows(&report, "/where/memory")[0];
-    assert!(
-        memory["delay_ns"].as_f64().unwrap() > 0.9 * asked,
-        "{memory}"
-    );
+    for most in [top, memory] {
+        assert!(number(most, "/delay_ns") > 0.9 * asked, "{most}");
+    }
     let name = memory["name"].to_string();
     if !output.stderr.contains("allocation sites are not told") {
         assert!(name.contains("allocated for"), "{name}");
-        let bytes = memory["bytes"].as_f64().unwrap();
-        assert!((bytes / f64::from(64 << 20) - 1.0).abs() < 0.05, "{memory}");
+        near(memory, "/bytes", f64::from(64 << 20), 0.05);
     }
-    let folded = std::fs::read_to_string(folder.path("out").join("folded.txt")).unwrap();
-    let ns: f64 = folded
-        .lines()
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
-        .sum();
+    let folded = folder.text("out/folded.txt");
+    let times = folded.lines().filter_map(|line| line.rsplit(' ').next());
+    let ns: f64 = times.map(|time| time.parse::<f64>().unwrap()).sum();
     assert!((ns / asked - 1.0).abs() < 0.01, "{ns} of {asked}");
-    assert!(
-        folded
-            .lines()
-            .any(|line| line.contains(";") && line.contains("walk")),
-        "{folded}"
-    );
-    let picture = std::fs::read_to_string(folder.path("out").join("flame.svg")).unwrap();
+    let is_walk = |line: &str| line.contains(";") && line.contains("walk");
+    assert!(folded.lines().any(is_walk), "{folded}");
+    let picture = folder.text("out/flame.svg");
     assert!(picture.contains("<svg") && picture.contains("walk"));
     // The same folder takes the next run.
     assert!(walk_with(&folder, 400, &["--where"]).is_some());
@@ -73,45 +63,25 @@ fn other_places_and_fabrics_are_ranked_and_a_recording_says_the_same() {
         return;
     };
     let cases = rows(&report, "/advice/cases");
-    let slowdowns: Vec<f64> = cases
-        .iter()
-        .map(|case| case["slowdown"].as_f64().unwrap())
-        .collect();
+    let slowdown = |case: &Value| number(case, "/slowdown");
+    let slowdowns: Vec<f64> = cases.iter().map(slowdown).collect();
     assert!(slowdowns.is_sorted(), "{slowdowns:?}");
-    let own = cases
-        .iter()
-        .find(|case| case["as_recorded"] == true)
-        .unwrap();
-    let (asked, own) = (
-        number(&report, "/advice/asked_s"),
-        own["delay_s"].as_f64().unwrap(),
-    );
+    let own = cases.iter().find(|case| case["as_recorded"] == true);
     // The replay has a sample of the windows, and the run the last ones at each time.
-    assert!((own / asked - 1.0).abs() < 0.1, "{own} of {asked}");
+    let asked = number(&report, "/advice/asked_s");
+    near(own.unwrap(), "/delay_s", asked, 0.1);
     let all_local = cases.iter().find(|case| {
         let change = case["change"].as_str().unwrap();
         change.starts_with("local: ") && change.contains("64 MiB")
     });
     if let Some(case) = all_local {
-        assert!(case["slowdown"].as_f64().unwrap() < 1.05, "{case}");
+        assert!(slowdown(case) < 1.05, "{case}");
     }
-    let again = finish(&mut command(&[&"attach", &far, &"--recorded", &kept]));
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
-    assert!(
-        again.stderr.contains("as it was, on one"),
-        "{}",
-        again.stderr
-    );
-    let text = std::fs::read_to_string(&kept).unwrap();
-    let damaged = folder.file(
-        "damaged.json",
-        text.replacen("\"format\":2", "\"format\":9", 1).as_bytes(),
-    );
-    let refused = finish(&mut command(&[&"attach", &far, &"--recorded", &damaged]));
-    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("found format 9; allowed: 2"),
-        "{}",
-        refused.stderr
-    );
+    let again = cxlab(&[&"attach", &far, &"--recorded", &kept]);
+    again.ends(0).says(&["as it was, on one"]);
+    let text = folder.text("kept.json");
+    let text = text.replacen("\"format\":2", "\"format\":9", 1);
+    let damaged = folder.file("damaged.json", text.as_bytes());
+    let refused = cxlab(&[&"attach", &far, &"--recorded", &damaged]);
+    refused.ends(2).says(&["found format 9; allowed: 2"]);
 }

@@ -11,6 +11,7 @@ mod sampled;
 mod streams;
 mod verified;
 
+use std::ffi::OsStr;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -112,16 +113,9 @@ fn attach(folder: &Folder, added_ns: i64, more: &[&str]) -> Command {
         46 + added_ns
     );
     let out = folder.path("out");
-    let mut command = command(&[
-        &"attach",
-        &scenario,
-        &set,
-        &"--out",
-        &out,
-        &"--llc=1MiB",
-        &"--local-latency=202 ns",
-    ]);
+    let mut command = command(&[&"attach", &scenario, &set, &"--out", &out]);
     command
+        .args(["--llc=1MiB", "--local-latency=202 ns"])
         .args(more)
         .env("XDG_CACHE_HOME", CACHE)
         .stdout(Stdio::piped())
@@ -130,9 +124,7 @@ fn attach(folder: &Folder, added_ns: i64, more: &[&str]) -> Command {
 }
 
 fn report(folder: &Folder) -> Value {
-    let path = folder.path("out").join("report.json");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
-    serde_json::from_str(&text).unwrap()
+    folder.json("out/report.json")
 }
 
 /// Says so where the system refuses tracing.
@@ -142,6 +134,13 @@ fn refused(output: &Output) -> bool {
         println!("skipped: this system refuses tracing: {}", output.stderr);
     }
     refused
+}
+
+/// Runs a command without input to its end, which has this exit code. `None` where the system refuses tracing.
+#[track_caller]
+fn ended(command: &mut Command, code: i32) -> Option<Output> {
+    let output = finish(command.stdin(Stdio::null()));
+    (!refused(&output)).then(|| output.ends(code))
 }
 
 /// Runs the walk with so much added latency.
@@ -154,12 +153,7 @@ fn walk_with(folder: &Folder, added_ns: i64, more: &[&str]) -> Option<(Value, Ou
     let mut command = attach(folder, added_ns, more);
     command.arg("--");
     role(command.args(words()), "walk");
-    let output = finish(&mut command);
-    if refused(&output) {
-        return None;
-    }
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
-    assert!(output.stdout.contains("walked"), "{}", output.stdout);
+    let output = ended(&mut command, 0)?.prints(&["walked"]);
     Some((report(folder), output))
 }
 
@@ -168,14 +162,25 @@ fn number(report: &Value, pointer: &str) -> f64 {
     value.unwrap_or_else(|| panic!("{pointer} in {report:#}"))
 }
 
+/// Expects a number of a report within a part of `wanted`.
+#[track_caller]
+fn near(report: &Value, pointer: &str, wanted: f64, within: f64) {
+    let found = number(report, pointer);
+    let apart = (found / wanted - 1.0).abs();
+    assert!(
+        apart < within,
+        "{pointer}: {found} for {wanted}: {report:#}"
+    );
+}
+
 #[test]
 fn memory_that_is_not_slower_adds_nothing_and_the_report_says_why() {
     let Some(report) = walked("attach-zero", -10) else {
         return;
     };
-    assert_eq!(number(&report, "/delay/asked_ns"), 0.0);
-    assert_eq!(number(&report, "/delay/charged_ns"), 0.0);
-    assert_eq!(number(&report, "/delay/held_ns"), 0.0);
+    for none in ["asked", "charged", "held"] {
+        assert_eq!(number(&report, &format!("/delay/{none}_ns")), 0.0, "{none}");
+    }
     // What attaching took shows all the same.
     let taken = number(&report, "/delay/taken_ns");
     assert!(taken >= number(&report, "/window_s") * 1e9, "{report:#}");
@@ -198,14 +203,9 @@ fn charged_is_asked_within_one_per_cent_and_more_latency_asks_for_more() {
         let Some(report) = walked(&format!("attach-{added}"), added) else {
             return;
         };
-        let (asked, charged) = (
-            number(&report, "/delay/asked_ns"),
-            number(&report, "/delay/charged_ns"),
-        );
-        let (held, taken) = (
-            number(&report, "/delay/held_ns"),
-            number(&report, "/delay/taken_ns"),
-        );
+        let names = ["asked", "charged", "held", "taken"];
+        let [asked, charged, held, taken] =
+            names.map(|name| number(&report, &format!("/delay/{name}_ns")));
         // The program is delayed by the part that tracing does not take anyway, and by no more than the charge.
         assert!(charged >= asked * 0.999, "{report:#}");
         assert!(held <= charged && charged <= held + taken, "{report:#}");
@@ -227,11 +227,9 @@ fn threads_and_children_are_followed_and_codes_passed_on() {
     let mut command = attach(&folder, 400, &["--", "sh", "-c"]);
     let script = format!("'{}' && (exit 3) ; exit 7", words().join("' '"));
     role(command.arg(script), "threads");
-    let output = finish(&mut command);
-    if refused(&output) {
+    let Some(_) = ended(&mut command, 7) else {
         return;
-    }
-    assert_eq!(output.code, Some(7), "{}{}", output.stdout, output.stderr);
+    };
     let report = report(&folder);
     // The shell, its subshell, and the program with the test's own thread and three more.
     assert!(number(&report, "/processes") >= 2.0, "{report:#}");
@@ -269,22 +267,17 @@ int main(void) {
 "#;
     let folder = Folder::new("attach-forks");
     let program = compiled(&folder, FORKS, &[]);
-    let mut command = attach(&folder, 400, &["--"]);
-    let output = finish(command.arg(&program).stdin(Stdio::null()));
-    if refused(&output) {
+    let Some(_) = ended(attach(&folder, 400, &["--"]).arg(&program), 0) else {
         return;
-    }
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    };
     let report = report(&folder);
     assert!(number(&report, "/processes") >= 9.0, "{report:#}");
     // The children wait for most of their 3.2 million steps, one after the other. The parent hardly waits for the
     // lines that it makes in order. (Where no register told how many those are, its CPU time did, which has page
     // faults: misses without waits say little.)
     let waits = number(&report, "/pools/1/waits");
-    assert!(waits > 2.4e6, "{report:#}");
-    assert!(waits < 4.0e6, "{report:#}");
-    let asked = number(&report, "/delay/asked_ns");
-    assert!((asked / (400.0 * waits) - 1.0).abs() < 0.05, "{report:#}");
+    assert!(waits > 2.4e6 && waits < 4.0e6, "{report:#}");
+    near(&report, "/delay/asked_ns", 400.0 * waits, 0.05);
 }
 
 /// A program in C, with further options of the compiler.
@@ -319,12 +312,9 @@ int main(void) {
 "#;
     let folder = Folder::new("attach-flags");
     let program = compiled(&folder, FLAGS, &[]);
-    let mut command = attach(&folder, 400, &["--"]);
-    let output = finish(command.arg(&program).stdin(Stdio::null()));
-    if refused(&output) {
+    let Some(output) = ended(attach(&folder, 400, &["--"]).arg(&program), 0) else {
         return;
-    }
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    };
     assert_eq!(output.stdout, "1 0\n");
     assert!(number(&report(&folder), "/windows") >= 2.0);
 }
@@ -421,27 +411,13 @@ fn what_is_executed_natively_is_counted_by_its_registers() {
     const STEPS: u32 = 10_000_000;
     let folder = Folder::new("attach-steps");
     let program = steps(&folder, STEPS, false);
-    let output = finish(
-        attach(&folder, 50, &["--"])
-            .arg(program)
-            .stdin(Stdio::null()),
-    );
-    if refused(&output) {
+    let Some(_) = ended(attach(&folder, 50, &["--"]).arg(program), 0) else {
         return;
-    }
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    };
     let report = report(&folder);
     let waits = f64::from(STEPS) * 63.0 / 64.0;
-    let found = number(&report, "/pools/1/waits");
-    assert!(
-        (found / waits - 1.0).abs() < 0.05,
-        "{found} of {waits}: {report:#}"
-    );
-    let asked = number(&report, "/delay/asked_ns");
-    assert!(
-        (asked / (waits * 50.0) - 1.0).abs() < 0.05,
-        "{asked}: {report:#}"
-    );
+    near(&report, "/pools/1/waits", waits, 0.05);
+    near(&report, "/delay/asked_ns", waits * 50.0, 0.05);
     let told = number(&report, "/counted_s") + number(&report, "/paced_s");
     assert!(told > 0.9 * number(&report, "/cpu_s"), "{report:#}");
     assert!(number(&report, "/counted_s") > 0.5 * told, "{report:#}");
@@ -458,21 +434,15 @@ fn a_sparse_program_is_not_charged_more_misses_than_fit_in_its_time() {
     let scenario = folder.file("one.toml", SCENARIO.as_bytes());
     let out = folder.path("out");
     let mut command = command(&[&"attach", &scenario, &"--out", &out, &"--", &program]);
-    let output = finish(command.env("XDG_CACHE_HOME", CACHE));
-    if refused(&output) {
+    let Some(_) = ended(command.env("XDG_CACHE_HOME", CACHE), 0) else {
         return;
-    }
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    };
     let report = report(&folder);
-    let priced: f64 = ["counted_s", "paced_s", "priced_s"]
-        .iter()
-        .map(|name| number(&report, &format!("/{name}")))
-        .sum();
+    let parts = ["/counted_s", "/paced_s", "/priced_s"];
+    let priced: f64 = parts.map(|name| number(&report, name)).iter().sum();
     let modelled = number(&report, "/modelled_s");
-    assert!(
-        report["slowdown"].is_null() || modelled <= 1.25 * priced,
-        "{report:#}"
-    );
+    let is_paid = modelled <= 1.25 * priced;
+    assert!(report["slowdown"].is_null() || is_paid, "{report:#}");
     let misses = number(&report, "/pools/1/misses");
     println!("{misses:.0} misses of {STEPS} steps, {modelled:.3} s of {priced:.3} s");
     assert!(misses <= f64::from(STEPS), "{report:#}");
@@ -490,14 +460,12 @@ fn a_program_cannot_lead_the_report_elsewhere() {
         victim.display(),
         out.display()
     );
-    let output = finish(attach(&folder, 100, &["--", "sh", "-c", &script]).stdin(Stdio::null()));
-    if refused(&output) {
+    let Some(_) = ended(&mut attach(&folder, 100, &["--", "sh", "-c", &script]), 0) else {
         return;
-    }
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    };
     assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
-    let file: PathBuf = out.join("report.json");
-    assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
+    let file = std::fs::symlink_metadata(out.join("report.json"));
+    assert!(file.unwrap().is_file());
     let report = report(&folder);
     assert_eq!(report["mode"], "attach");
     assert_eq!(report["run"].as_str().unwrap().len(), 16);
@@ -510,13 +478,8 @@ fn a_file_of_the_users_with_the_reports_name_stays_and_nothing_runs() {
     let mine = folder.file("out/report.json", b"{ \"mine\": 1 }");
     let run = folder.path("run");
     let touch = ["--".as_ref(), "touch".as_ref(), run.as_os_str()];
-    let output = finish(attach(&folder, 100, &[]).args(touch));
-    assert_eq!(output.code, Some(2), "{}", output.stderr);
-    assert!(
-        output.stderr.contains("which cxlab did not write"),
-        "{}",
-        output.stderr
-    );
+    let refused = finish(attach(&folder, 100, &[]).args(touch)).ends(2);
+    refused.says(&["which cxlab did not write"]);
     assert_eq!(std::fs::read(&mine).unwrap(), b"{ \"mine\": 1 }");
     assert!(!run.exists());
 }
@@ -536,44 +499,37 @@ fn mistakes_are_said_before_anything_runs() {
         (&["--verify"], "-- COMMAND"),
         (&["--pid", "2147483647"], "no such process"),
     ] {
-        let output = finish(&mut attach(&folder, 0, more));
-        assert_eq!(output.code, Some(2), "{more:?}: {}", output.stderr);
-        assert!(output.stderr.contains(said), "{more:?}: {}", output.stderr);
+        finish(&mut attach(&folder, 0, more)).ends(2).says(&[said]);
     }
 }
 
 #[test]
 fn the_doctor_says_of_each_tier_why() {
-    let output = cxlab(&[&"attach", &"--doctor"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    for line in [
+    cxlab(&[&"attach", &"--doctor"]).ends(0).prints(&[
         "ptrace",
         "1 hardware",
         "2 counting",
         "3 no counters",
         "4 exact",
-    ] {
-        assert!(output.stdout.contains(line), "{line} in {}", output.stdout);
-    }
+    ]);
 }
 
 /// The command of another as a user without any right; `None` where nobody may become another.
 fn as_nobody(command: &Command) -> Option<Command> {
     let mut other = Command::new("setpriv");
     other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    let may = Command::new("setpriv")
-        .args(["--reuid=65534", "--clear-groups", "true"])
-        .stderr(Stdio::null())
-        .status();
     other.arg(command.get_program()).args(command.get_args());
     other.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let program = std::path::Path::new(command.get_program());
-    let seen = Command::new("setpriv")
-        .args(["--reuid=65534", "--clear-groups", "test", "-x"])
-        .arg(program)
-        .stderr(Stdio::null())
-        .status();
-    let all = may.is_ok_and(|one| one.success()) && seen.is_ok_and(|one| one.success());
+    let can = |words: &[&OsStr]| {
+        let mut command = Command::new("setpriv");
+        let command = command
+            .args(["--reuid=65534", "--clear-groups"])
+            .args(words);
+        let status = command.stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let sees = ["test".as_ref(), "-x".as_ref(), command.get_program()];
+    let all = can(&["true".as_ref()]) && can(&sees);
     if !all {
         println!("skipped: this test cannot become another user here");
     }
@@ -595,39 +551,20 @@ fn without_any_right_the_third_tier_works_and_others_are_refused() {
     let Some(mut own) = as_nobody(&root_only) else {
         return;
     };
-    let output = finish(own.stdin(Stdio::null()));
-    if refused(&output) {
-        return;
-    }
-    assert_eq!(output.code, Some(4), "{}{}", output.stdout, output.stderr);
+    let Some(_) = ended(&mut own, 4) else { return };
     let found = report(&folder);
     assert_eq!(found["tier"]["number"], 3);
     assert_eq!(found["tier"]["refused"].as_array().unwrap().len(), 2);
     // It is over too soon for anything to be charged, and that is said.
     assert_eq!(number(&found, "/delay/asked_ns"), 0.0);
-    assert!(
-        found["notes"]
-            .to_string()
-            .contains("no delay was asked for")
-    );
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("no delay was asked for"), "{notes}");
 
     let pid = std::process::id().to_string();
     let others = attach(&folder, 400, &["--pid", &pid]);
-    let output = finish(&mut as_nobody(&others).unwrap());
-    assert_eq!(output.code, Some(2), "{}{}", output.stdout, output.stderr);
-    assert!(
-        output.stderr.contains("cannot be traced"),
-        "{}",
-        output.stderr
-    );
-    assert!(output.stderr.contains("tier 4"), "{}", output.stderr);
+    let refused = finish(&mut as_nobody(&others).unwrap()).ends(2);
+    refused.says(&["cannot be traced", "tier 4"]);
 
     let mut doctor = as_nobody(&command(&[&"attach", &"--doctor"])).unwrap();
-    let output = finish(&mut doctor);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    assert!(
-        output.stdout.contains("no: not needed"),
-        "{}",
-        output.stdout
-    );
+    finish(&mut doctor).ends(0).prints(&["no: not needed"]);
 }

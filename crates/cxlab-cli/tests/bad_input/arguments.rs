@@ -1,20 +1,8 @@
 //! Broken arguments (`arguments.txt`).
 
-use std::ffi::OsStr;
-
 use crate::BASE;
-use crate::common::{self, check_all, complaints, cxlab};
+use crate::common::{check_all, complaints, finish};
 use crate::table::{columns, numbered_folder, rows};
-
-/// The words of a command, as a shell splits them: `'` quotes words with spaces.
-fn words(command: &str) -> Vec<&str> {
-    let pieces = command.split('\'').enumerate();
-    let words = pieces.flat_map(|(number, piece)| match number % 2 {
-        0 => piece.split_whitespace().collect(),
-        _ => vec![piece],
-    });
-    words.collect()
-}
 
 #[test]
 fn a_broken_argument_is_one_report_that_names_it() {
@@ -28,14 +16,14 @@ fn a_broken_argument_is_one_report_that_names_it() {
     let dir = dir.parent().unwrap().to_str().unwrap();
     check_all(&rows("arguments"), |_, (name, row)| {
         let columns = columns(row);
-        let words: Vec<String> = words(columns[0])
-            .iter()
-            .map(|word| word.replace("DIR", dir))
-            .collect();
-        let args: Vec<&dyn AsRef<OsStr>> = words.iter().map(|word| word as _).collect();
         let says = &columns[1..];
         assert!(!says.is_empty(), "{name} does not say what is reported");
-        complaints(name, &cxlab(&args), 1, says)
+        complaints(
+            name,
+            &folder.cxlab(&columns[0].replace("DIR", dir)),
+            1,
+            says,
+        )
     });
     assert!(!folder.path("out").exists() && !folder.path("t.cxlt").exists());
     assert!(cxlab_system::output::is_special(std::path::Path::new(
@@ -46,10 +34,9 @@ fn a_broken_argument_is_one_report_that_names_it() {
 #[test]
 fn capture_without_valgrind_says_how_to_get_it() {
     let folder = numbered_folder();
-    let out = folder.path("t.cxlt");
-    let mut command = common::command(&[&"trace", &"capture", &"-o", &out, &"--", &"/bin/true"]);
-    let output = common::finish(command.env("PATH", ""));
+    let mut command = folder.command("trace capture -o t.cxlt -- /bin/true");
+    let output = finish(command.env("PATH", ""));
     let says = ["`valgrind` is not installed", "apt-get install"];
     assert_eq!(complaints("capture", &output, 1, &says), None);
-    assert!(!out.exists());
+    assert!(!folder.path("t.cxlt").exists());
 }

@@ -1,6 +1,5 @@
 //! Scenarios with failures, beside the mistakes of `failures.txt`.
 
-use crate::common::cxlab;
 use crate::table::numbered_folder;
 
 const BASE: &str = include_str!("failures.toml");
@@ -10,12 +9,9 @@ const BASE: &str = include_str!("failures.toml");
 fn a_table_of_failures_needs_a_failure() {
     let folder = numbered_folder();
     let text = &BASE[..BASE.find("[[events]]").unwrap()];
-    let path = folder.file("none.toml", text.as_bytes());
-    let output = cxlab(&[&"check", &path]);
-    assert_eq!(output.code, Some(2));
-    let said = &output.stderr;
-    assert!(said.contains("`failures`: found a table"), "{said}");
-    assert!(said.contains("\"device-removed\""), "{said}");
+    folder.file("none.toml", text.as_bytes());
+    let refused = folder.cxlab("check none.toml").ends(2);
+    refused.says(&["`failures`: found a table", "\"device-removed\""]);
 }
 
 /// Virtual channels of earlier changes are used again.
@@ -29,20 +25,11 @@ fn a_fabric_changes_more_often_than_there_are_virtual_channels() {
             "[[events]]\nat = \"{number} us\"\nkind = \"switch-down\"\nswitch = \"sw{number}\"\n"
         );
     }
-    let path = folder.file("many.toml", text.as_bytes());
-    let output = cxlab(&[&"check", &path]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    let said = &output.stdout;
-    assert!(
-        said.contains("until virtual channels of earlier routing states have drained"),
-        "{said}"
-    );
-    let output = cxlab(&[&"plan", &path]);
-    assert!(
-        output.stdout.contains("10 failures and repairs, "),
-        "{}",
-        output.stdout
-    );
+    folder.file("many.toml", text.as_bytes());
+    let checked = folder.cxlab("check many.toml").ends(0);
+    checked.prints(&["until virtual channels of earlier routing states have drained"]);
+    let planned = folder.cxlab("plan many.toml");
+    planned.prints(&["10 failures and repairs, "]);
 }
 
 /// Two hosts with processors, on a region.
@@ -71,57 +58,56 @@ fn processors_whose_threads_need_what_goes_are_refused() {
     let check = |workload: &str, more: &str, events: &str| {
         let text = PROCESSORS.replace("WORKLOAD", workload);
         let text = text.replace("processor = {}", &format!("processor = {{}}{more}"));
-        let path = folder.file("processors.toml", format!("{text}{events}").as_bytes());
-        let output = cxlab(&[&"check", &path]);
-        (output.code, output.stderr)
+        folder.file("processors.toml", format!("{text}{events}").as_bytes());
+        folder.cxlab("check processors.toml")
     };
-    assert_eq!(check("uniform", "", release), (Some(0), String::new()));
-    assert_eq!(check("hot-pages\", data = \"cxl", "", removed).0, Some(0));
-    assert_eq!(check("hot-pages", "\nos = {}", removed).0, Some(0));
-    for (workload, more, events, path, said) in [
+    let shared = format!("sharing = \"shared\"\n{removed}");
+    check("uniform", "", release).done();
+    check("hot-pages\", data = \"cxl", "", removed).ends(0);
+    check("hot-pages", "\nos = {}", removed).ends(0);
+    check("uniform", "", &shared).ends(0);
+    for (workload, more, events, says) in [
         (
             "hot-pages",
             "",
             release,
-            "hosts[0].workload",
-            "patterns, traces or programs",
+            &[
+                "hosts[0].workload",
+                "patterns, traces or programs",
+                "region `own`",
+                "processors.toml",
+            ][..],
         ),
         (
             "uniform",
             "\nos = {}",
             release,
-            "hosts[0].os",
-            "without `os`",
+            &[
+                "hosts[0].os",
+                "without `os`",
+                "region `own`",
+                "processors.toml",
+            ],
+        ),
+        (
+            "hot-pages\", data = \"cxl",
+            "",
+            &shared,
+            &[
+                "regions[0].sharing",
+                "threads of several hosts",
+                "exclusive",
+            ],
         ),
     ] {
-        let (code, stderr) = check(workload, more, events);
-        assert_eq!(code, Some(2), "{stderr}");
-        for part in [path, said, "region `own`", "processors.toml"] {
-            assert!(stderr.contains(part), "{stderr}");
-        }
+        check(workload, more, events).ends(2).says(says);
     }
-    let shared = format!("sharing = \"shared\"\n{removed}");
-    let (code, stderr) = check("hot-pages\", data = \"cxl", "", &shared);
-    assert_eq!(code, Some(2), "{stderr}");
-    for part in [
-        "regions[0].sharing",
-        "threads of several hosts",
-        "exclusive",
-    ] {
-        assert!(stderr.contains(part), "{stderr}");
-    }
-    assert_eq!(check("uniform", "", &shared).0, Some(0));
 }
 
 #[test]
 fn analytic_mode_refuses_what_fails() {
     let folder = numbered_folder();
-    let path = folder.file("base.toml", BASE.as_bytes());
-    let output = cxlab(&[&"run", &path, &"--mode", &"analytic"]);
-    assert_eq!(output.code, Some(2));
-    let said = &output.stderr;
-    assert!(
-        said.contains("or what fails; allowed in analytic mode"),
-        "{said}"
-    );
+    folder.file("base.toml", BASE.as_bytes());
+    let refused = folder.cxlab("run base.toml --mode analytic").ends(2);
+    refused.says(&["or what fails; allowed in analytic mode"]);
 }

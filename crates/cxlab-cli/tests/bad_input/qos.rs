@@ -1,6 +1,5 @@
 //! Scenarios with QoS telemetry and throttles, beside the mistakes of `qos.txt`.
 
-use crate::common::cxlab;
 use crate::table::numbered_folder;
 
 const BASE: &str = include_str!("qos.toml");
@@ -9,12 +8,9 @@ const BASE: &str = include_str!("qos.toml");
 fn a_throttle_needs_a_device_that_tells_its_load() {
     let folder = numbered_folder();
     let text = &BASE[..BASE.find("[devices.qos]").unwrap()];
-    let path = folder.file("none.toml", text.as_bytes());
-    let output = cxlab(&[&"check", &path]);
-    let said = &output.stderr;
-    assert_eq!(output.code, Some(2), "{said}");
-    assert!(said.contains("`hosts[0].issue.throttle`"), "{said}");
-    assert!(said.contains("allowed: with devices[].qos"), "{said}");
+    folder.file("none.toml", text.as_bytes());
+    let refused = folder.cxlab("check none.toml").ends(2);
+    refused.says(&["`hosts[0].issue.throttle`", "allowed: with devices[].qos"]);
 }
 
 #[test]
@@ -29,9 +25,8 @@ fn devices_that_keep_their_memory_coherent_tell_their_load_too() {
             "[devices.qos]",
             "[devices.coherence]\nclass = \"hdm-db\"\n[devices.qos]",
         );
-    let path = folder.file("coherent.toml", text.as_bytes());
-    let output = cxlab(&[&"check", &path]);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    folder.file("coherent.toml", text.as_bytes());
+    folder.cxlab("check coherent.toml").done();
 }
 
 #[test]
@@ -43,29 +38,20 @@ fn keys_of_telemetry_that_nothing_reads_are_noted() {
                issue = { throttle = {} }\nworkload = { kind = \"uniform\" }\n\
                [[regions]]\nname = \"near\"\ncapacity = \"1 GiB\"\nhosts = [\"host0\", \"host1\"]\ndevices = [\"mem\"]\n\
                [[regions]]\nname = \"apart\"\ncapacity = \"1 GiB\"\nhosts = [\"apart\"]\ndevices = [\"far\"]\n";
-    let path = folder.file("unread.toml", format!("{text}{far}").as_bytes());
-    let output = cxlab(&[&"check", &path]);
-    let said = &output.stdout;
-    assert_eq!(output.code, Some(0), "{said}");
-    for key in [
+    folder.file("unread.toml", format!("{text}{far}").as_bytes());
+    let checked = folder.cxlab("check unread.toml").ends(0).prints(&[
         "`devices[0].qos.egress_severe_percentage`",
         "`devices[0].qos.completion_collection_interval`",
         "`hosts[1].issue.throttle`",
-    ] {
-        assert!(said.contains(key), "{key}: {said}");
-    }
+    ]);
+    let said = &checked.stdout;
     assert!(!said.contains("`hosts[0].issue.throttle`"), "{said}");
 }
 
 #[test]
 fn analytic_mode_refuses_throttles() {
     let folder = numbered_folder();
-    let path = folder.file("base.toml", BASE.as_bytes());
-    let output = cxlab(&[&"run", &path, &"--mode", &"analytic"]);
-    let said = &output.stderr;
-    assert_eq!(output.code, Some(2), "{said}");
-    assert!(
-        said.contains("found a throttle; allowed in analytic mode"),
-        "{said}"
-    );
+    folder.file("base.toml", BASE.as_bytes());
+    let refused = folder.cxlab("run base.toml --mode analytic").ends(2);
+    refused.says(&["found a throttle; allowed in analytic mode"]);
 }

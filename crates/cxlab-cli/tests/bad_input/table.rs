@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{Folder, Mistake, check_all, check_mistakes, cxlab};
+use crate::common::{Folder, Mistake, check_all, check_mistakes};
 
 /// Marks the line that the report names while a scenario is changed.
 const HERE: char = '\u{1}';
@@ -157,11 +157,12 @@ pub fn read(table: &str) -> Table {
 /// Checks that the bases of a table have no mistake, and that each mistake is one report at its line.
 pub fn check(table: &str) {
     let Table { bases, mistakes } = read(table);
-    assert!(!mistakes.is_empty());
+    assert!(!mistakes.is_empty(), "{table}");
     let folder = numbered_folder();
     check_all(&bases, |number, base| {
-        let path = folder.file(&format!("base{number}.toml"), base.text.as_bytes());
-        let output = cxlab(&[&"check", &path]);
+        let file = format!("base{number}.toml");
+        folder.file(&file, base.text.as_bytes());
+        let output = folder.cxlab(&format!("check {file}"));
         let right = output.code == Some(0) && output.stderr.is_empty();
         (!right).then(|| format!("{}: {}", base.name, output.stderr))
     });

@@ -1,7 +1,7 @@
 //! Broken traces, given to `trace import` and to a scenario.
 
 use crate::BASE;
-use crate::common::{Folder, check_all, complaints, cxlab};
+use crate::common::{Folder, check_all, complaints};
 use crate::table::{changed, numbered_folder};
 
 /// Bytes of a `.cxlt` footer (docs/guide/traces.md): tag, records, blocks, checksums.
@@ -12,11 +12,10 @@ fn good_trace(folder: &Folder) -> Vec<u8> {
     let rows: String = (0..200)
         .map(|row| format!("{:#x} R {row}\n", row * 64))
         .collect();
-    let text = folder.file("good.trace", rows.as_bytes());
-    let out = folder.path("good.cxlt");
-    let output = cxlab(&[&"trace", &"import", &text, &"-o", &out]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    std::fs::read(out).unwrap()
+    folder.file("good.trace", rows.as_bytes());
+    let imported = folder.cxlab("trace import good.trace -o good.cxlt");
+    imported.ends(0);
+    std::fs::read(folder.path("good.cxlt")).unwrap()
 }
 
 #[test]
@@ -61,9 +60,10 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
         ("cut.trace.gz", b"\x1f\x8b\x08\x00\x00".to_vec(), &["cut.trace.gz"]),
     ];
     check_all(cases, |number, (name, bytes, says)| {
-        let path = folder.file(name, bytes);
-        let out = folder.path(&format!("out{number}.cxlt"));
-        let output = cxlab(&[&"trace", &"import", &path, &"-o", &out]);
+        folder.file(name, bytes);
+        let out = format!("out{number}.cxlt");
+        let output = folder.cxlab(&format!("trace import {name} -o {out}"));
+        let out = folder.path(&out);
         let left = || format!("import {name} leaves a file");
         let imported = complaints(&format!("import {name}"), &output, 1, says)
             .or_else(|| out.exists().then(left));
@@ -73,7 +73,8 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
         let place = scenario.find("path = ").unwrap();
         let line = scenario[..place].matches('\n').count() + 1;
         let file = format!("scenario{number}.toml");
-        let output = cxlab(&[&"run", &folder.file(&file, scenario.as_bytes())]);
+        folder.file(&file, scenario.as_bytes());
+        let output = folder.cxlab(&format!("run {file}"));
         let line = format!("{file}:{line}:");
         let says = [*says, &["hosts[0].workload.path", &line]].concat();
         imported.or(complaints(&format!("replay {name}"), &output, 1, &says))
@@ -84,41 +85,33 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
 fn a_trace_that_cannot_be_used_is_one_report() {
     let folder = numbered_folder();
     good_trace(&folder);
-    let good = folder.path("good.cxlt");
-    let missing = folder.path("missing.cxlt");
-    let out = folder.path("out.cxlt");
     let base = changed(BASE, "\"uniform\" / read_ratio = 0.5 -> \"trace\"");
     let exact = changed(&base, "kind = \"trace\" ++ addresses = \"exact\"");
-    let base = folder.file("base.toml", base.as_bytes());
-    let exact = folder.file("exact.toml", exact.as_bytes());
-    let far = folder.file("far.trace", b"0xffffffffffffffc0 R 0\n");
-    let check = |args: &[&dyn AsRef<std::ffi::OsStr>], says: &[&str]| {
-        assert_eq!(complaints(says[0], &cxlab(args), 1, says), None);
-    };
-    check(
-        &[&"trace", &"info", &missing],
-        &["missing.cxlt", "No such file"],
-    );
-    check(&[&"trace", &"head", &folder.path("")], &["is a folder"]);
-    let import = |format: &'static str, says| {
-        let (to, format): (&str, &str) = ("--format", format);
-        check(
-            &[&"trace", &"import", &good, &"-o", &out, &to, &format],
-            says,
-        );
-    };
-    import(
-        "lackei",
-        &["--format", "`lackei`", "champsim", "did you mean `lackey`?"],
-    );
-    import("text", &["good.cxlt:1", "`address`"]);
-    check(
-        &[&"run", &base, &"--trace-file", &missing],
-        &["--trace-file", "missing.cxlt", "No such file"],
-    );
-    check(
-        &[&"run", &exact, &"--trace-file", &far],
-        &["far.trace", "`address`", "0xffffffffffffffc0", "32 GiB"],
-    );
-    assert!(!out.exists());
+    folder.file("base.toml", base.as_bytes());
+    folder.file("exact.toml", exact.as_bytes());
+    folder.file("far.trace", b"0xffffffffffffffc0 R 0\n");
+    let cases: [(&str, &[&str]); 6] = [
+        ("trace info missing.cxlt", &["missing.cxlt", "No such file"]),
+        ("trace head .", &["is a folder"]),
+        (
+            "trace import good.cxlt -o out.cxlt --format lackei",
+            &["--format", "`lackei`", "champsim", "did you mean `lackey`?"],
+        ),
+        (
+            "trace import good.cxlt -o out.cxlt --format text",
+            &["good.cxlt:1", "`address`"],
+        ),
+        (
+            "run base.toml --trace-file missing.cxlt",
+            &["--trace-file", "missing.cxlt", "No such file"],
+        ),
+        (
+            "run exact.toml --trace-file far.trace",
+            &["far.trace", "`address`", "0xffffffffffffffc0", "32 GiB"],
+        ),
+    ];
+    for (words, says) in cases {
+        assert_eq!(complaints(words, &folder.cxlab(words), 1, says), None);
+    }
+    assert!(!folder.path("out.cxlt").exists());
 }

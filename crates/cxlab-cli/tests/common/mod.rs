@@ -3,8 +3,14 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The base scenario of many tests.
+pub const BASE: &str = include_str!("base.toml");
 
 /// A folder that is removed at the end.
 pub struct Folder(PathBuf);
@@ -17,6 +23,13 @@ impl Folder {
         Folder(path)
     }
 
+    /// A folder with the base scenario, `base.toml`.
+    pub fn with_base(name: &str) -> Folder {
+        let folder = Folder::new(name);
+        folder.file("base.toml", BASE.as_bytes());
+        folder
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -25,6 +38,47 @@ impl Folder {
         let path = self.path(name);
         std::fs::write(&path, contents).unwrap();
         path
+    }
+
+    /// The text of a file of this folder.
+    #[track_caller]
+    pub fn text(&self, name: &str) -> String {
+        let text = std::fs::read_to_string(self.path(name));
+        text.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    #[track_caller]
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// The names in a folder of this folder, in order.
+    #[track_caller]
+    pub fn names(&self, name: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(name)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// `cxlab` in this folder with these words, split as a shell does (`'` quotes blanks); not yet run.
+    pub fn command(&self, words: &str) -> Command {
+        let mut is_quoted = false;
+        let words = words.split(|c: char| {
+            is_quoted ^= c == '\'';
+            !is_quoted && c.is_whitespace()
+        });
+        let words = words.filter(|word| !word.is_empty());
+        let mut command = command(&[]);
+        command.args(words.map(|word| word.replace('\'', "")));
+        command.current_dir(&self.0);
+        command
+    }
+
+    /// Runs `cxlab` in this folder with these words.
+    pub fn cxlab(&self, words: &str) -> Output {
+        finish(&mut self.command(words))
     }
 }
 
@@ -37,18 +91,75 @@ impl Drop for Folder {
 
 /// How a command ended and what it said.
 pub struct Output {
+    /// The command, for messages.
+    pub command: String,
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
+impl Output {
+    /// How a command ended that was spawned.
+    pub fn of(command: &str, output: &std::process::Output) -> Output {
+        Output {
+            command: command.to_owned(),
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    #[track_caller]
+    fn expect(self, right: bool, what: &str) -> Output {
+        let [out, err] = [&self.stdout, &self.stderr].map(|said| said.chars().take(4000));
+        let (out, err): (String, String) = (out.collect(), err.collect());
+        let (command, code) = (&self.command, self.code);
+        assert!(
+            right,
+            "{command}\n{what}; it ended with {code:?}\n{out}{err}"
+        );
+        self
+    }
+
+    /// Expects this exit code.
+    #[track_caller]
+    pub fn ends(self, code: i32) -> Output {
+        let right = self.code == Some(code);
+        self.expect(right, &format!("exit code {code} is expected"))
+    }
+
+    /// Expects these texts in standard error.
+    #[track_caller]
+    pub fn says(self, parts: &[&str]) -> Output {
+        parts.iter().fold(self, |output, part| {
+            let right = output.stderr.contains(part);
+            output.expect(right, &format!("{part:?} is expected in standard error"))
+        })
+    }
+
+    /// Expects these texts in standard output.
+    #[track_caller]
+    pub fn prints(self, parts: &[&str]) -> Output {
+        parts.iter().fold(self, |output, part| {
+            let right = output.stdout.contains(part);
+            output.expect(right, &format!("{part:?} is expected in standard output"))
+        })
+    }
+
+    /// Expects success without a word in standard error.
+    #[track_caller]
+    pub fn done(self) -> Output {
+        let right = self.stderr.is_empty();
+        self.ends(0)
+            .expect(right, "nothing is expected in standard error")
+    }
+}
+
 /// The command with these arguments, not yet run.
 pub fn command(args: &[&dyn AsRef<OsStr>]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cxlab"));
-    for arg in args {
-        command.arg(arg.as_ref());
-    }
     command
+        .args(args.iter().map(|arg| arg.as_ref()))
         .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .stdin(Stdio::null());
     command
@@ -56,17 +167,32 @@ pub fn command(args: &[&dyn AsRef<OsStr>]) -> Command {
 
 /// Runs it to its end.
 pub fn finish(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    Output {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    Output::of(&format!("{command:?}"), &command.output().unwrap())
 }
 
 /// Runs `cxlab` with these arguments.
 pub fn cxlab(args: &[&dyn AsRef<OsStr>]) -> Output {
     finish(&mut command(args))
+}
+
+/// Waits for something that comes within five minutes.
+#[track_caller]
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(
+            began.elapsed() < Duration::from_secs(300),
+            "{what} does not come"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Sends a signal, such as `-INT`.
+pub fn signal(child: &Child, name: &str) {
+    let mut kill = Command::new("kill");
+    let sent = kill.arg(name).arg(child.id().to_string()).status();
+    assert!(sent.unwrap().success());
 }
 
 /// A generator of random numbers (xorshift) from one fixed seed.
@@ -111,34 +237,32 @@ pub fn complaints(
     says: &[impl AsRef<str>],
 ) -> Option<String> {
     let told = &output.stderr;
-    let mut wrong = Vec::new();
-    let mut expect = |right: bool, what: String| {
-        if !right {
-            wrong.push(what);
-        }
-    };
-    expect(
-        output.code == Some(2),
-        format!("exit {:?} and not 2", output.code),
-    );
-    expect(
-        output.stdout.is_empty(),
-        format!("standard output: {}", output.stdout),
-    );
     let found = told.lines().filter(|line| line.starts_with("error"));
     let found = found.count();
-    expect(
-        found == reports,
-        format!("{found} reports and not {reports}"),
+    let counted = || format!("## {name}\n{found} reports and not {reports}\n{told:.3000}");
+    refusal(name, output, says).or_else(|| (found != reports).then(counted))
+}
+
+/// What is wrong with the end of a command that must be refused.
+pub fn refusal(name: &str, output: &Output, says: &[impl AsRef<str>]) -> Option<String> {
+    let told = &output.stderr;
+    let mut wrong = Vec::new();
+    if output.code != Some(2) {
+        wrong.push(format!("exit {:?} and not 2", output.code));
+    }
+    if !output.stdout.is_empty() {
+        wrong.push(format!("standard output: {}", output.stdout));
+    }
+    let bad = ["panicked", "internal error", "RUST_BACKTRACE"].into_iter();
+    wrong.extend(
+        bad.filter(|bad| told.contains(bad))
+            .map(|bad| format!("says {bad:?}")),
     );
-    for bad in ["panicked", "internal error", "RUST_BACKTRACE"] {
-        expect(!told.contains(bad), format!("says {bad:?}"));
-    }
-    for text in says.iter().map(AsRef::as_ref) {
-        expect(told.contains(text), format!("does not say {text:?}"));
-    }
-    let shown = told.chars().take(3000).collect::<String>();
-    (!wrong.is_empty()).then(|| format!("## {name}\n{}\n--- it says:\n{shown}", wrong.join("\n")))
+    let says = says.iter().map(AsRef::as_ref);
+    let missing = says.filter(|text| !told.contains(text));
+    wrong.extend(missing.map(|text| format!("does not say {text:?}")));
+    let wrong = (!wrong.is_empty()).then(|| wrong.join("\n"));
+    wrong.map(|wrong| format!("## {name}\n{wrong}\n--- it says:\n{told:.3000}"))
 }
 
 /// Checks all items, two at a time, and fails with all complaints. `check` gets the number of the item too.

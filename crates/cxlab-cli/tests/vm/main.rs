@@ -15,9 +15,10 @@ mod tiering;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
-use common::{Folder, Output, command, cxlab, finish, root};
+use common::{Folder, Output, command, finish, root, until};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
 use cxlab_plan::{Files, Plan};
@@ -51,6 +52,11 @@ controller = { process_time = "0 ns" }
 memory = { kind = "fixed", latency = "900 ns" }
 "#;
 
+/// The scenario with a switch.
+fn switched() -> String {
+    SCENARIO.replace("kind = \"direct\"", "kind = \"chain\", switches = 1")
+}
+
 /// The scenario with two hosts, and more.
 fn hosts(text: &str) -> String {
     SCENARIO.replace("name = \"host\"", "name = \"node\"\ncount = 2") + text
@@ -73,30 +79,27 @@ fn guest() -> Option<&'static Path> {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let kernel = std::env::var_os("CXLAB_KERNEL");
         let kernel = kernel.unwrap_or_else(|| "linux-image-cloud-amd64".into());
-        let output = cxlab(&[
-            &"vm",
-            &"build",
-            &"--dir",
-            &dir,
-            &"--qemu",
-            &qemu(),
-            &"--kernel",
-            &kernel,
-        ]);
+        let mut build = command(&[&"vm", &"build", &"--dir", &dir, &"--qemu", &qemu()]);
+        let output = finish(build.arg("--kernel").arg(kernel));
         match output.code {
             Some(0) => Some(dir),
             // Something is missing on this machine.
             Some(2) => {
-                println!(
-                    "skipped: no guest can be built here: {}",
-                    output.stderr.trim()
-                );
+                let why = output.stderr.trim();
+                println!("skipped: no guest can be built here: {why}");
                 None
             }
             code => panic!("{code:?}: {}", output.stderr),
         }
     });
     built.as_deref()
+}
+
+/// `cxlab vm run` with these options, and then the program's words.
+fn vm_run(scenario: &Path, options: &[impl AsRef<OsStr>], program: &[&str]) -> Command {
+    let mut command = command(&[&"vm", &"run", &scenario]);
+    command.args(options).arg("--").args(program);
+    command
 }
 
 /// `cxlab vm run`, with programs in the guest that was built.
@@ -108,35 +111,32 @@ fn attempt(
     options: &[&str],
 ) -> Output {
     let (qemu, out) = (qemu(), folder.path("out"));
-    let mut args: Vec<&dyn AsRef<OsStr>> = vec![
-        &"vm",
-        &"run",
-        &scenario,
-        &"--qemu",
-        &qemu,
-        &"--timeout",
-        &"280",
-        &"--dir",
-        &dir,
-        &"--out",
-        &out,
-    ];
-    args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
-    args.push(&"--");
-    args.extend(program.iter().map(|word| word as &dyn AsRef<_>));
-    cxlab(&args)
+    let mut all: Vec<&OsStr> = vec!["--qemu".as_ref(), &qemu, "--timeout=280".as_ref()];
+    all.extend([
+        "--dir".as_ref(),
+        dir.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ]);
+    all.extend(options.iter().map(OsStr::new));
+    finish(&mut vm_run(scenario, &all, program))
 }
 
 /// What the last run wrote.
 fn written(folder: &Folder) -> Value {
-    let text = std::fs::read_to_string(folder.path("out").join("report.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    folder.json("out/report.json")
+}
+
+/// Expects a number within a part of `wanted`.
+#[track_caller]
+fn assert_near(found: f64, wanted: f64, within: f64) {
+    let apart = (found / wanted - 1.0).abs();
+    assert!(apart < within, "{found} for {wanted}");
 }
 
 /// The report of programs that ran in a guest.
 fn run(folder: &Folder, scenario: &Path, program: &[&str], options: &[&str]) -> Option<Value> {
-    let output = attempt(guest()?, folder, scenario, program, options);
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    attempt(guest()?, folder, scenario, program, options).ends(0);
     Some(written(folder))
 }
 
@@ -167,13 +167,11 @@ fn a_guest_makes_regions_of_the_scenarios_devices_and_sees_their_latencies() {
     assert_eq!(report["guest_clock_is_simulated"], true, "{report:#}");
     let seen = numbers(&report, "chase ");
     for (seen, memory) in seen.iter().zip([80.0, 203.2, 953.2]) {
-        let wanted = 0.75 + 10.0 + memory;
-        assert!((seen / wanted - 1.0).abs() < 0.04, "{seen} for {wanted}");
+        assert_near(*seen, 0.75 + 10.0 + memory, 0.04);
     }
     for run in report["runs"].as_array().unwrap() {
-        let (guest, simulated) = (run["guest_s"].as_f64(), run["simulated_s"].as_f64());
-        let apart = guest.unwrap() / simulated.unwrap();
-        assert!((apart - 1.0).abs() < 0.02, "{run:#}");
+        let [guest, simulated] = ["guest_s", "simulated_s"].map(|name| run[name].as_f64());
+        assert_near(guest.unwrap(), simulated.unwrap(), 0.02);
     }
 }
 
@@ -191,27 +189,20 @@ fn stream_and_chase_order_the_memories_of_the_pool_as_cxl_ssd_sim_does() {
         let pools = report["runs"][memory]["pools"].as_array().unwrap();
         pools[memory]["latency_ns"].as_f64().unwrap()
     };
-    assert!(
-        1.2 * miss_ns(0) < miss_ns(1),
-        "{} {}",
-        miss_ns(0),
-        miss_ns(1)
-    );
+    let [own, pooled] = [0, 1].map(miss_ns);
+    assert!(1.2 * own < pooled, "{own} {pooled}");
     let kernels = ["copy", "scale", "add", "triad"];
     let rates = kernels.map(|kernel| numbers(&report, &format!("stream {kernel} ")));
     let total = |memory: usize| rates.iter().map(|rate| rate[memory]).sum::<f64>();
     let [dram, cached, ssd] = [1, 2, 3].map(total);
-    let text = format!("{dram} {cached} {ssd}");
-    assert!((cached / dram - 1.0).abs() < 0.25, "{text}");
-    assert!(ssd * 50.0 < cached, "{text}");
+    assert_near(cached, dram, 0.25);
+    assert!(ssd * 50.0 < cached, "{dram} {cached} {ssd}");
     let report = run(&folder, &scenario, &["chase"], &[]).unwrap();
     let [local, dram, cached, ssd] = numbers(&report, "chase ")[..] else {
         panic!("{report:#}");
     };
-    assert!(
-        local < dram && (cached / dram - 1.0).abs() < 0.2,
-        "{local} {dram} {cached}"
-    );
+    assert!(local < dram, "{local} {dram}");
+    assert_near(cached, dram, 0.2);
     assert!(ssd > 100.0 * cached, "{cached} {ssd}");
 }
 
@@ -219,8 +210,7 @@ fn stream_and_chase_order_the_memories_of_the_pool_as_cxl_ssd_sim_does() {
 #[ignore = "minutes: make test-all"]
 fn devices_behind_a_switch_are_interleaved_and_programs_of_this_machine_run() {
     let folder = Folder::new("vm-switch");
-    let text = SCENARIO
-        .replace("kind = \"direct\"", "kind = \"chain\", switches = 1")
+    let text = switched()
         .replace("ways = 1", "ways = 2")
         .replace("latency = \"900 ns\"", "latency = \"150 ns\"");
     let scenario = folder.file("s.toml", text.as_bytes());
@@ -236,11 +226,8 @@ fn devices_behind_a_switch_are_interleaved_and_programs_of_this_machine_run() {
     let output = report["runs"][0]["output"].to_string();
     assert!(output.contains("\\\"interleave_ways\\\":2"), "{output}");
     let pools = report["runs"][0]["pools"].as_array().unwrap();
-    let read = |at: usize| pools[at]["bytes_read"].as_u64().unwrap();
-    assert!(
-        read(1) > 0 && read(2) > 0,
-        "both devices are used: {report:#}"
-    );
+    let is_read = |at: usize| pools[at]["bytes_read"].as_u64() > Some(0);
+    assert!(is_read(1) && is_read(2), "both are used: {report:#}");
     let printf = ["/usr/bin/printf", "from this machine\\n"];
     let report = run(&folder, &scenario, &printf, &options).unwrap();
     assert_eq!(report["runs"][0]["output"][0], "from this machine");
@@ -273,22 +260,19 @@ impl Region {
             };
             words.map(|word| number(word).ok()).collect()
         };
-        let regions: Vec<_> = lines
-            .iter()
-            .filter_map(|line| words(line, "region "))
-            .collect();
-        assert_eq!(regions.len(), 1, "{report:#}");
-        let targets: Vec<_> = lines
-            .iter()
-            .filter_map(|line| words(line, "target "))
-            .collect();
-        assert_eq!(targets.len() as u64, regions[0][3], "{report:#}");
+        let all =
+            |first| -> Vec<_> { lines.iter().filter_map(|line| words(line, first)).collect() };
+        let (regions, targets) = (all("region "), all("target "));
+        let [region] = &regions[..] else {
+            panic!("{report:#}")
+        };
+        assert_eq!(targets.len() as u64, region[3], "{report:#}");
         Region {
-            start: regions[0][0],
-            size: regions[0][1],
-            granularity: regions[0][2],
+            start: region[0],
+            size: region[1],
+            granularity: region[2],
             targets: targets
-                .into_iter()
+                .iter()
                 .map(|target| (target[0], target[1]))
                 .collect(),
         }
@@ -311,12 +295,8 @@ impl Region {
 fn a_guest_decodes_addresses_as_the_plan_does() {
     for (devices, ways, granularity) in [(2, 2, 256), (4, 4, 256), (4, 4, 4096)] {
         let folder = Folder::new("vm-decoders");
-        let mut text = SCENARIO
-            .replace("kind = \"direct\"", "kind = \"chain\", switches = 1")
-            .replace(
-                "ways = 1",
-                &format!("ways = {ways}\ngranularity = \"{granularity} B\""),
-            );
+        let map = format!("ways = {ways}\ngranularity = \"{granularity} B\"");
+        let mut text = switched().replace("ways = 1", &map);
         text.truncate(text.find("[[devices]]").unwrap());
         let names: Vec<String> = (0..devices).map(|device| format!("d{device}")).collect();
         for name in &names {
@@ -337,10 +317,9 @@ fn a_guest_decodes_addresses_as_the_plan_does() {
             // The plan's window begins at 0, the guest's where its platform has put it.
             let offset = rng.below(region.size);
             let (device, dpa) = plan.hosts[0].map.locate(Hpa(offset)).unwrap();
-            let expected = (u64::from(device.0), dpa.0);
+            let (found, expected) = (region.decode(offset), (u64::from(device.0), dpa.0));
             assert_eq!(
-                region.decode(offset),
-                expected,
+                found, expected,
                 "{ways} ways of {granularity} B: {offset:#x}"
             );
         }
@@ -363,8 +342,7 @@ fn a_window_that_is_larger_than_the_address_at_which_windows_begin_becomes_memor
     let Some(report) = run(&folder, &scenario, &total, &["--memory", "near"]) else {
         return;
     };
-    let seen = numbers(&report, "chase ")[0];
-    assert!((seen / (10.75 + 203.2) - 1.0).abs() < 0.04, "{seen}");
+    assert_near(numbers(&report, "chase ")[0], 10.75 + 203.2, 0.04);
     let kib = numbers(&report, "Node 1 MemTotal:")[0];
     // Less what the kernel's alignment takes.
     let [most, least] = [8.0 * 1024.0, 8.0 * 1024.0 - 128.0].map(|mib| mib * 1024.0);
@@ -379,15 +357,10 @@ fn a_build_that_is_killed_leaves_the_guest_of_before() {
     }
     let folder = Folder::new("vm-kills");
     let dir = folder.path("guest");
+    let qemu = qemu();
     let build = || {
         command(&[
-            &"vm",
-            &"build",
-            &"--again",
-            &"--dir",
-            &dir,
-            &"--qemu",
-            &qemu(),
+            &"vm", &"build", &"--again", &"--dir", &dir, &"--qemu", &qemu,
         ])
     };
     let files = || {
@@ -397,7 +370,7 @@ fn a_build_that_is_killed_leaves_the_guest_of_before() {
         ["vmlinuz", "initrd", "plugin.so"].map(|name| std::fs::read(files.join(name)).unwrap())
     };
     let begun = std::time::Instant::now();
-    assert_eq!(finish(&mut build()).code, Some(0));
+    finish(&mut build()).ends(0);
     let longest = begun.elapsed();
     let first = files();
     let mut finished = 0;
@@ -409,14 +382,10 @@ fn a_build_that_is_killed_leaves_the_guest_of_before() {
         assert!(files() == first, "kill {kill}");
     }
     println!("{finished} of 30 had finished");
-    assert_eq!(finish(&mut build()).code, Some(0));
+    finish(&mut build()).ends(0);
     assert!(files() == first);
-    let entries = std::fs::read_dir(&dir).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .filter(|name| !name.starts_with("guest-"))
-        .collect();
-    names.sort();
+    let mut names = folder.names("guest");
+    names.retain(|name| !name.starts_with("guest-"));
     assert_eq!(names, ["built", "packages"]);
 }
 
@@ -440,36 +409,25 @@ fn qemu_ends_with_its_time_and_with_cxlab_however_that_ends() {
         ("booted", &["--boot"][..], "initrd"),
         ("restored", &[], "run.cpio"),
     ] {
-        let out = folder.path("out");
-        let qemu = qemu();
-        let mut args: Vec<&dyn AsRef<OsStr>> = vec![
-            &"vm", &"run", &scenario, &"--qemu", &qemu, &"--dir", &dir, &"--out", &out,
-        ];
-        args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
-        let program = ["--", "chase", "8192", "2000000000"];
-        if name == "restored" {
-            let saved = finish(command(&args).args(["--", "sh", "-c", "true"]));
-            assert_eq!(saved.code, Some(0), "{}", saved.stderr);
-        }
-        let output = finish(command(&args).args(["--timeout", "2"]).args(program));
-        assert_eq!(output.code, Some(1), "{name}: {}", output.stderr);
-        assert!(
-            output.stderr.contains("not done after 2 s"),
-            "{name}: {}",
-            output.stderr
-        );
-        assert_eq!(left(&folder, file), 0, "{name}");
-        let mut killed = command(&args).args(program).spawn().unwrap();
-        let until = |wanted: &dyn Fn(usize) -> bool| {
-            (0..200).any(|_| {
-                std::thread::sleep(std::time::Duration::from_millis(100));
-                wanted(left(&folder, file))
-            })
+        let (out, qemu) = (folder.path("out"), qemu());
+        let start = |more: &[&str], program: &[&str]| {
+            let mut all: Vec<&OsStr> = vec!["--qemu".as_ref(), &qemu, "--dir".as_ref()];
+            all.extend([dir.as_os_str(), "--out".as_ref(), out.as_os_str()]);
+            all.extend(options.iter().chain(more).map(OsStr::new));
+            vm_run(&scenario, &all, program)
         };
-        assert!(until(&|left| left == 1), "{name}: QEMU was started");
+        let program = ["chase", "8192", "2000000000"];
+        if name == "restored" {
+            finish(&mut start(&[], &["sh", "-c", "true"])).ends(0);
+        }
+        let output = finish(&mut start(&["--timeout", "2"], &program));
+        output.ends(1).says(&["not done after 2 s"]);
+        assert_eq!(left(&folder, file), 0, "{name}");
+        let mut killed = start(&[], &program).spawn().unwrap();
+        until(&format!("QEMU, {name}"), || left(&folder, file) == 1);
         killed.kill().unwrap();
         killed.wait().unwrap();
-        assert!(until(&|left| left == 0), "{name}: QEMU ended");
+        until(&format!("QEMU's end, {name}"), || left(&folder, file) == 0);
     }
 }
 
@@ -484,7 +442,7 @@ fn a_guest_that_is_restored_is_the_one_that_was_booted_and_takes_files_of_its_ru
     let scenario = folder.file("s.toml", text.as_bytes());
     // What QEMU was given: the file with the guest's memory, and when that was last changed.
     let saved = || {
-        let line = std::fs::read_to_string(folder.path("out").join("qemu.txt")).unwrap();
+        let line = folder.text("out/qemu.txt");
         let path = line.split("id=main,").nth(1).unwrap();
         let path = path.split("mem-path=").nth(1).unwrap();
         let path = PathBuf::from(path.split_whitespace().next().unwrap());
@@ -519,14 +477,12 @@ fn a_guest_that_is_restored_is_the_one_that_was_booted_and_takes_files_of_its_ru
     assert_eq!(report["runs"][0]["output"][0], here.trim());
     assert_eq!(report["runs"][0]["output"][1], "a leaf");
     // The same machine with other times is the same guest.
-    let second = folder.file(
-        "t.toml",
-        text.replace("\"150 ns\"", "\"400 ns\"").as_bytes(),
-    );
+    let slow = text.replace("\"150 ns\"", "\"400 ns\"");
+    let second = folder.file("t.toml", slow.as_bytes());
     let slower = run(&folder, &second, &chase, &near).unwrap();
     assert_eq!(saved(), before, "and stays as it was saved");
     let [booted, first, slower] =
         [booted, first, slower].map(|report| numbers(&report, "chase ")[0]);
-    assert!((first / booted - 1.0).abs() < 0.02, "{first} {booted}");
+    assert_near(first, booted, 0.02);
     assert!((slower - first - 250.0).abs() < 8.0, "{slower} {first}");
 }

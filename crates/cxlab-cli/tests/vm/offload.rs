@@ -4,20 +4,18 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::common::Folder;
-use super::refused::refused;
-use super::{attempt, cxlab, guest, root, run};
+use super::common::{Folder, finish};
+use super::{attempt, guest, root, run, vm_run, written};
 
 fn scenario() -> PathBuf {
     root().join("scenarios/vm-accelerator.toml")
 }
 
-/// A file with the module, and the option that takes it along.
-fn module(folder: &Folder) -> (PathBuf, String) {
+/// The option that takes a file with the module along.
+fn module(folder: &Folder) -> String {
     let text = include_str!("../../src/vm/accelerator/kernels.wat");
     let path = folder.file("kernels.wasm", &wat::parse_str(text).unwrap());
-    let option = format!("{}:/kernels.wasm", path.display());
-    (path, option)
+    format!("{}:/kernels.wasm", path.display())
 }
 
 /// The words of the line of the guest's program that begins with the kernel's name.
@@ -33,7 +31,7 @@ fn line(report: &Value, kernel: &str) -> Vec<String> {
 #[ignore = "minutes: make test-all"]
 fn kernels_run_on_memory_of_malloc_in_the_guests_own_memory_and_in_the_accelerators() {
     let folder = Folder::new("vm-offload");
-    let (_, file) = module(&folder);
+    let file = module(&folder);
     for memory in ["local", "xpu"] {
         for kernel in ["axpy", "histogram", "walk"] {
             let options = ["--memory", memory, "--file", &file];
@@ -42,18 +40,14 @@ fn kernels_run_on_memory_of_malloc_in_the_guests_own_memory_and_in_the_accelerat
                 return;
             };
             let words = line(&report, kernel);
-            assert_eq!(
-                words.last().map(String::as_str),
-                Some("equal"),
+            assert!(
+                words.last().is_some_and(|word| word == "equal"),
                 "{report:#}"
             );
-            let run = &report["runs"][0];
-            let counts = &run["accelerator"];
-            assert_eq!(counts["commands"], 1, "{report:#}");
-            assert_eq!(
-                (&counts["failed"], &counts["races"]),
-                (&0.into(), &0.into())
-            );
+            let counts = &report["runs"][0]["accelerator"];
+            for (name, count) in [("commands", 1), ("failed", 0), ("races", 0)] {
+                assert_eq!(counts[name], count, "{name}: {report:#}");
+            }
             // What the device says of its time is what the report has, and the program waited for it.
             let nanoseconds = |at: usize| words[at].parse::<f64>().unwrap();
             let busy = counts["busy_s"].as_f64().unwrap() * 1e9;
@@ -64,10 +58,8 @@ fn kernels_run_on_memory_of_malloc_in_the_guests_own_memory_and_in_the_accelerat
                 "local" => ("hmc_misses", "dmc_misses"),
                 _ => ("dmc_misses", "hmc_misses"),
             };
-            assert!(
-                counts[own].as_u64() > counts[other].as_u64(),
-                "{memory}: {counts:#}"
-            );
+            let [own, other] = [own, other].map(|name| counts[name].as_u64());
+            assert!(own > other, "{memory}: {counts:#}");
         }
     }
 }
@@ -79,16 +71,10 @@ fn a_command_that_fails_says_why_to_the_guests_program() {
     let file = folder.file("kernels.wasm", b"no module at all");
     let Some(dir) = guest() else { return };
     let file = format!("{}:/kernels.wasm", file.display());
-    let output = attempt(
-        dir,
-        &folder,
-        &scenario(),
-        &["offload", "/kernels.wasm", "axpy"],
-        &["--memory", "local", "--file", &file],
-    );
-    assert_eq!(output.code, Some(1), "{}", output.stderr);
-    let report = folder.path("out/report.json");
-    let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let program = ["offload", "/kernels.wasm", "axpy"];
+    let options = ["--memory", "local", "--file", &file];
+    attempt(dir, &folder, &scenario(), &program, &options).ends(1);
+    let report = written(&folder);
     let words = line(&report, "offload:");
     assert!(words.join(" ").contains("magic"), "{report:#}");
     assert_eq!(report["runs"][0]["accelerator"]["failed"], 1, "{report:#}");
@@ -96,35 +82,34 @@ fn a_command_that_fails_says_why_to_the_guests_program() {
 
 #[test]
 fn what_a_guest_with_an_accelerator_cannot_do_is_refused() {
-    let scenario = scenario();
-    let refuses = |options: &[&str], words: &[&str]| {
-        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"vm", &"run", &scenario];
-        args.extend(options.iter().map(|one| one as &dyn AsRef<_>));
-        args.extend([&"--" as &dyn AsRef<_>, &"offload"]);
-        refused(&cxlab(&args), words);
-    };
-    refuses(
-        &["--from-roi"],
-        &["--from-roi", "counted from their beginning"],
-    );
-    refuses(
-        &["--from-save"],
-        &["--from-save", "counted from their beginning"],
-    );
-    refuses(&["--cpus", "2"], &["found 2 processors", "allowed: 1"]);
     let lines = r#"hosts[0].workload={ kind = "uniform" }"#;
     let chain = r#"fabric.topology={ kind = "chain", switches = 1 }"#;
-    refuses(
-        &["--set", "hosts[0].count=2", "--set", chain, "--set", lines],
-        &["`hosts`: found 2", "allowed", ": 1"],
-    );
-    refuses(
-        &["--set", "accelerators[0].count=2"],
-        &["`accelerators`: found 2", ": 1"],
-    );
     let device = r#"devices=[{ name = "mem", capacity = "256 MiB" }]"#;
-    refuses(
-        &["--set", device],
-        &["`devices`: found 2 windows", "allowed", "hosts[0].os"],
-    );
+    let cases: [(&[&str], &[&str]); 6] = [
+        (
+            &["--from-roi"],
+            &["--from-roi", "counted from their beginning"],
+        ),
+        (
+            &["--from-save"],
+            &["--from-save", "counted from their beginning"],
+        ),
+        (&["--cpus", "2"], &["found 2 processors", "allowed: 1"]),
+        (
+            &["--set", "hosts[0].count=2", "--set", chain, "--set", lines],
+            &["`hosts`: found 2", "allowed", ": 1"],
+        ),
+        (
+            &["--set", "accelerators[0].count=2"],
+            &["`accelerators`: found 2", ": 1"],
+        ),
+        (
+            &["--set", device],
+            &["`devices`: found 2 windows", "allowed", "hosts[0].os"],
+        ),
+    ];
+    for (options, says) in cases {
+        let refused = finish(&mut vm_run(&scenario(), options, &["offload"]));
+        refused.ends(2).says(says);
+    }
 }

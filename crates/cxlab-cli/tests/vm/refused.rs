@@ -1,33 +1,20 @@
 //! What `cxlab vm` refuses before anything starts.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::common::{Folder, Output, cxlab};
-use super::{SCENARIO, guest, hosts};
-
-pub(super) fn refused(output: &Output, words: &[&str]) {
-    assert_eq!(output.code, Some(2), "{}", output.stderr);
-    for word in words {
-        assert!(output.stderr.contains(word), "{word}: {}", output.stderr);
-    }
-}
+use super::common::{Folder, command, finish};
+use super::{SCENARIO, guest, hosts, vm_run};
 
 #[test]
 fn without_qemu_the_message_says_how_to_get_it() {
     let folder = Folder::new("vm-qemu");
-    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
-    for words in [vec!["build"], vec!["run"]] {
-        let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"vm"];
-        args.extend(words.iter().map(|word| word as &dyn AsRef<_>));
-        args.extend([&"--qemu" as &dyn AsRef<_>, &"/nowhere/qemu"]);
-        if words[0] == "run" {
-            args.extend([&scenario as &dyn AsRef<_>, &"--", &"stream"]);
-        }
-        refused(
-            &cxlab(&args),
-            &["/nowhere/qemu", "apt-get install qemu-system-x86"],
-        );
+    folder.file("s.toml", SCENARIO.as_bytes());
+    for words in [
+        "build --qemu /nowhere/qemu",
+        "run --qemu /nowhere/qemu s.toml -- stream",
+    ] {
+        let output = folder.cxlab(&format!("vm {words}")).ends(2);
+        output.says(&["/nowhere/qemu", "apt-get install qemu-system-x86"]);
     }
 }
 
@@ -43,22 +30,24 @@ fn pretended(folder: &Folder, version: &str) -> PathBuf {
 #[test]
 fn a_guest_that_is_not_built_and_versions_that_were_never_tried_are_refused() {
     let folder = Folder::new("vm-image");
-    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
-    let dir = folder.path("nothing");
-    let run = |version: &str| {
+    folder.file("s.toml", SCENARIO.as_bytes());
+    for (version, says) in [
+        ("7.2.22", ["no guest in", "cxlab vm build"]),
+        (
+            "8.2.0",
+            [
+                "found QEMU emulator version 8.2.0",
+                "allowed: QEMU 7.2 or 10.0",
+            ],
+        ),
+    ] {
         let qemu = pretended(&folder, version);
-        cxlab(&[
-            &"vm", &"run", &scenario, &"--qemu", &qemu, &"--dir", &dir, &"--", &"stream",
-        ])
-    };
-    refused(&run("7.2.22"), &["no guest in", "cxlab vm build"]);
-    refused(
-        &run("8.2.0"),
-        &[
-            "found QEMU emulator version 8.2.0",
-            "allowed: QEMU 7.2 or 10.0",
-        ],
-    );
+        let run = format!(
+            "vm run s.toml --qemu '{}' --dir nothing -- stream",
+            qemu.display()
+        );
+        folder.cxlab(&run).ends(2).says(&says);
+    }
 }
 
 #[test]
@@ -67,10 +56,21 @@ fn windows_that_are_too_large_are_refused_before_anything_starts() {
     let folder = Folder::new("vm-large");
     let scenario = folder.file("s.toml", SCENARIO.as_bytes());
     let set = "devices[0].capacity=\"1024 GiB\"";
-    let output = cxlab(&[
-        &"vm", &"run", &scenario, &"--set", &set, &"--dir", &dir, &"--", &"chase",
-    ]);
-    refused(&output, &["GiB of CXL memory", "allowed: 64 GiB"]);
+    let mut run = command(&[&"vm", &"run", &scenario, &"--set", &set, &"--dir", &dir]);
+    let refused = finish(run.args(["--", "chase"])).ends(2);
+    refused.says(&["GiB of CXL memory", "allowed: 64 GiB"]);
+}
+
+/// Checks rows: scenario | options | texts that the message has. An underscore stands for a blank within an option.
+pub(super) fn check_rows(rows: &str, scenario: impl Fn(&str) -> PathBuf, program: &str) {
+    for row in rows.lines().filter(|row| !row.is_empty()) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let options = format!("--qemu /nowhere/qemu {}", cells[1]);
+        let options = options.split_whitespace();
+        let options: Vec<String> = options.map(|word| word.replace('_', " ")).collect();
+        let mut run = vm_run(&scenario(cells[0]), &options, &[program]);
+        finish(&mut run).ends(2).says(&cells[2..]);
+    }
 }
 
 /// Rows: scenario | options | texts that the message has.
@@ -109,37 +109,21 @@ two | --cpus 9 | found 9 processors | allowed: 1 to 8
 fn what_guests_cannot_be_asked_for_is_refused_before_anything_starts() {
     let folder = Folder::new("vm-asked");
     let region = "[[regions]]\nname = \"own\"\ncapacity = \"512 MiB\"\n";
-    let chain = |text: &str| text.replace("kind = \"direct\"", "kind = \"chain\", switches = 1");
     // So many hosts share the memory of two devices.
+    let chain = |text: &str| text.replace("kind = \"direct\"", "kind = \"chain\", switches = 1");
     let own = |count: &str| {
         let large = hosts(region).replace("\"256 MiB\"\ncontroller", "\"4 GiB\"\ncontroller");
         chain(&large.replace("count = 2", count))
     };
-    let file = |name: &str, text: String| -> (String, PathBuf) {
-        (
-            name.to_owned(),
-            folder.file(&format!("{name}.toml"), text.as_bytes()),
-        )
+    let scenario = |name: &str| {
+        let text = match name {
+            "one" => SCENARIO.to_owned(),
+            "two" => own("count = 2"),
+            "nine" => own("count = 9"),
+            "common" => chain(&hosts("")),
+            other => panic!("no scenario {other}"),
+        };
+        folder.file(&format!("{name}.toml"), text.as_bytes())
     };
-    let scenarios = [
-        file("one", SCENARIO.to_owned()),
-        file("two", own("count = 2")),
-        file("nine", own("count = 9")),
-        file("common", chain(&hosts(""))),
-    ];
-    for row in REFUSED.lines().filter(|row| !row.is_empty()) {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let scenario = scenarios.iter().find(|(name, _)| name == cells[0]);
-        let (_, scenario) = scenario.unwrap();
-        // An underscore stands for a blank within an option.
-        let options: Vec<String> = cells[1]
-            .split_whitespace()
-            .map(|word| word.replace('_', " "))
-            .collect();
-        let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"vm", &"run", scenario];
-        args.extend([&"--qemu" as &dyn AsRef<_>, &"/nowhere/qemu"]);
-        args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
-        args.extend([&"--" as &dyn AsRef<_>, &"chase"]);
-        refused(&cxlab(&args), &cells[2..]);
-    }
+    check_rows(REFUSED, scenario, "chase");
 }

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use super::common::Folder;
-use super::refused::refused;
-use super::{attempt, cxlab, guest, root, run};
+use super::refused::check_rows;
+use super::{attempt, guest, root, run};
 use serde_json::Value;
-use std::ffi::OsStr;
 
 fn scenario() -> PathBuf {
     root().join("scenarios/vm-shared.toml")
@@ -79,30 +78,18 @@ fn a_mailbox_of_two_guests_delivers_all_messages_unless_nobody_keeps_it_coherent
     assert_eq!(said(&report, 1, "mailbox "), [0, 10], "{report:#}");
 }
 
-/// Rows: options | texts that the message has.
+/// Rows: scenario | options | texts that the message has.
 const REFUSED: &str = "
---window=1_us | --window: found 1 us | share memory | allowed: 0 ns
---pmem /nowhere | --pmem: found `/nowhere` | share memory | sharing = \"shared\"
---cpus 2 | found 2 processors | allowed: 1 in guests that share memory
---memory board | --memory: found `board` | allowed: all, any, local
---host node0 | devices[0].coherence.class | found \"hdm-db\", of which guest `node0` | sharing = \"shared\"
+shared | --window=1_us | --window: found 1 us | share memory | allowed: 0 ns
+shared | --pmem /nowhere | --pmem: found `/nowhere` | share memory | sharing = \"shared\"
+shared | --cpus 2 | found 2 processors | allowed: 1 in guests that share memory
+shared | --memory board | --memory: found `board` | allowed: all, any, local
+shared | --host node0 | devices[0].coherence.class | found \"hdm-db\", of which guest `node0` | sharing = \"shared\"
 ";
 
 #[test]
 fn what_guests_that_share_memory_cannot_be_asked_for_is_refused() {
-    let scenario = scenario();
-    for row in REFUSED.lines().filter(|row| !row.is_empty()) {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let options: Vec<String> = cells[0]
-            .split_whitespace()
-            .map(|word| word.replace('_', " "))
-            .collect();
-        let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"vm", &"run", &scenario];
-        args.extend([&"--qemu" as &dyn AsRef<_>, &"/nowhere/qemu"]);
-        args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
-        args.extend([&"--" as &dyn AsRef<_>, &"table"]);
-        refused(&cxlab(&args), &cells[1..]);
-    }
+    check_rows(REFUSED, |_| scenario(), "table");
 }
 
 /// With one guest the memory is its own.
@@ -112,12 +99,6 @@ fn a_region_that_one_guest_alone_has_is_ordinary_memory() {
     let Some(dir) = guest() else { return };
     let folder = Folder::new("vm-unshared");
     let options = [&PLAIN[..], &["--host", "node0", "--memory", "board"]].concat();
-    let output = attempt(
-        dir,
-        &folder,
-        &scenario(),
-        &["chase", "1024", "1000"],
-        &options,
-    );
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let chase = ["chase", "1024", "1000"];
+    attempt(dir, &folder, &scenario(), &chase, &options).ends(0);
 }

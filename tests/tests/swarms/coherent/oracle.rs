@@ -265,10 +265,11 @@ impl<'a> Watched<'a> {
                     "h{number} owns {place:?} in {state:?}, and its device knows {known:?}"
                 );
                 if matches!(state, Line::S | Line::SmA | Line::E) {
+                    // The value of its device.
                     assert_eq!(
                         agent.copy(line),
                         Some(value),
-                        "h{number} has {place:?} in {state:?}, another value than its device"
+                        "h{number}, {place:?}, {state:?}"
                     );
                 }
             }
@@ -323,23 +324,14 @@ impl<'a> Watched<'a> {
             if self.host(number).caching().is_none() {
                 continue;
             }
-            assert_eq!(
-                seen.len() as u64,
-                wanted,
-                "effects of accesses of h{number}"
-            );
+            assert_eq!(seen.len() as u64, wanted, "effects of h{number}");
             for seen in seen {
                 let row = by_id.remove(&seen.id);
                 let row = row.unwrap_or_else(|| panic!("h{number}: {seen:?} twice"));
-                assert_eq!(
-                    (row.hpa, row.write),
-                    (64 * seen.line.0, seen.write),
-                    "h{number}: {row:?} and {seen:?}"
-                );
-                assert!(
-                    (row.issued_ps..=row.completed_ps).contains(&seen.time.0),
-                    "h{number}: {seen:?} outside {row:?}"
-                );
+                let effect = (64 * seen.line.0, seen.write);
+                assert_eq!((row.hpa, row.write), effect, "h{number}: {row:?} {seen:?}");
+                let inside = row.issued_ps..=row.completed_ps;
+                assert!(inside.contains(&seen.time.0), "h{number}: {seen:?} {row:?}");
                 let place = Place::of(self.plan, number, Hpa(row.hpa));
                 match (self.places.contains(&place), seen.once) {
                     (false, _) => {}
@@ -377,11 +369,8 @@ impl<'a> Watched<'a> {
                 }
                 modified |= state == Line::M;
                 assert!(state.is_stable(), "h{number} has {place:?} in {state:?}");
-                assert_eq!(
-                    agent.copy(line),
-                    Some(last),
-                    "h{number} at the end: {place:?}"
-                );
+                let copy = agent.copy(line);
+                assert_eq!(copy, Some(last), "h{number} at the end: {place:?}");
             }
             let (_, value) = self.said(place);
             assert!(
@@ -392,7 +381,6 @@ impl<'a> Watched<'a> {
     }
 
     /// Checks that hosts and devices count the same messages.
-    #[expect(clippy::too_many_lines, reason = "one case after the other")]
     fn check_counts(&self) -> Totals {
         let mut all = CoherenceStats::default();
         let (mut written_back, mut plain, mut throttled) = (0, 0, 0);
@@ -400,10 +388,8 @@ impl<'a> Watched<'a> {
         for number in 0..self.system.hosts {
             let host = self.host(number);
             let stats = host.stats();
-            assert_eq!(
-                stats.issued_ever, stats.completed_ever,
-                "requests of h{number}"
-            );
+            let (issued, completed) = (stats.issued_ever, stats.completed_ever);
+            assert_eq!(issued, completed, "requests of h{number}");
             written_back += stats.writebacks;
             throttled += host.throttle().map_or(0, |throttle| throttle.slower);
             let Some(one) = host.coherence() else {
@@ -427,32 +413,23 @@ impl<'a> Watched<'a> {
                     let overtaken = most_overtaken(device.turns());
                     assert_eq!(overtaken, 0, "d{number}: bounded waiting");
                     assert_eq!(stats.accepted, stats.answered, "d{number}");
-                    assert_eq!(
-                        stats.accepted,
-                        dcoh.requests() + dcoh.writebacks,
-                        "d{number}: messages"
-                    );
+                    let told = dcoh.requests() + dcoh.writebacks;
+                    assert_eq!(stats.accepted, told, "d{number}: messages");
                     let reads =
                         dcoh.reads_data + dcoh.reads_shared + dcoh.reads_own + dcoh.reads_current;
-                    assert_eq!(
-                        (stats.reads, stats.writes),
-                        (reads, dcoh.writebacks),
-                        "d{number}: lines of the medium"
-                    );
+                    let lines = (reads, dcoh.writebacks);
+                    assert_eq!((stats.reads, stats.writes), lines, "d{number}: the medium");
                     writes += stats.writes;
-                    let counts = [
-                        dcoh.conflicts,
-                        dcoh.upgrades,
-                        dcoh.clean_evictions,
-                        dcoh.block_snoops,
-                        dcoh.invalidated,
-                    ];
-                    (0..5).for_each(|at| sums[at] += counts[at]);
+                    sums[0] += dcoh.conflicts;
+                    sums[1] += dcoh.upgrades;
+                    sums[2] += dcoh.clean_evictions;
+                    sums[3] += dcoh.block_snoops;
+                    sums[4] += dcoh.invalidated;
                     (0..3).for_each(|at| messages[at] += dcoh.snoops[at]);
                     totals.add("snoops joined", dcoh.joined_snoops);
-                    totals.add("BIRspIBlk", dcoh.block_answers[0]);
-                    totals.add("BIRspSBlk", dcoh.block_answers[1]);
-                    totals.add("BIRspEBlk", dcoh.block_answers[2]);
+                    let answers = ["BIRspIBlk", "BIRspSBlk", "BIRspEBlk"];
+                    let answers = answers.into_iter().zip(dcoh.block_answers);
+                    answers.for_each(|(name, count)| totals.add(name, count));
                     let told = device.told().unwrap_or_default();
                     totals.add("responses under overload", told[2] + told[3]);
                     totals.add("entries evicted", dcoh.evictions);
@@ -471,10 +448,8 @@ impl<'a> Watched<'a> {
         assert!(invalidated >= all.invalidated, "copies that snoops took");
         for (messages, lines) in messages.into_iter().zip(snooped_lines) {
             assert!(lines >= messages, "{messages} snoops of {lines} lines");
-            assert!(
-                blocks > 0 || lines == messages,
-                "{messages} snoops of {lines} lines"
-            );
+            let is_alike = blocks > 0 || lines == messages;
+            assert!(is_alike, "{messages} snoops of {lines} lines");
         }
         if plain == 0 {
             assert_eq!(writes, written_back, "MemWr");
@@ -494,15 +469,10 @@ impl<'a> Watched<'a> {
         totals.add("BISnpData", messages[1]);
         totals.add("BISnpCur", messages[2]);
         totals.add("loads that cache nothing", all.loads_once);
-        totals.add(
-            "stalls for an MSHR",
-            all.stalls[StallReason::Mshrs as usize],
-        );
-        totals.add("stalls for a set", all.stalls[StallReason::Set as usize]);
-        totals.add(
-            "stalls for an eviction",
-            all.stalls[StallReason::Evictions as usize],
-        );
+        let stalls = |reason: StallReason| all.stalls[reason as usize];
+        totals.add("stalls for an MSHR", stalls(StallReason::Mshrs));
+        totals.add("stalls for a set", stalls(StallReason::Set));
+        totals.add("stalls for an eviction", stalls(StallReason::Evictions));
         totals.add("hosts without a coherent cache", plain);
         totals.add("rates cut for overload", throttled);
         totals
@@ -560,7 +530,7 @@ fn last_store(place: Place, mut effects: Vec<(usize, Observation)>) -> u16 {
         if one == other {
             assert!(
                 before.id < after.id,
-                "h{one}, {place:?}: {before:?}, {after:?}"
+                "h{one}, {place:?}: {before:?} {after:?}"
             );
         } else {
             assert!(

@@ -2,7 +2,7 @@
 //! caches are small, so that stalls, conflicts and evictions are frequent.
 
 use cxlab_memory::victim;
-use cxlab_tests::swarm::{Draw, LinkRules, Shape, link, shape};
+use cxlab_tests::swarm::{Draw, LinkRules, Shape, key, links, shape};
 
 /// Lines that all workloads of a system share, so that they conflict.
 struct Region {
@@ -46,11 +46,9 @@ impl Regions {
 
     /// Start of the common region for a host.
     fn first(&self, host: usize) -> u64 {
-        let own = self.own.contains(&host);
-        if own {
-            CAPACITY * self.devices as u64
-        } else {
-            0
+        match self.own.contains(&host) {
+            true => CAPACITY * self.devices as u64,
+            false => 0,
         }
     }
 }
@@ -70,9 +68,7 @@ pub fn scenario(seed: u64) -> String {
     let coherent = classes(&mut draw, &shape);
     let reached = (0..shape.hosts).map(|host| {
         let devices = 0..shape.devices;
-        devices
-            .filter(|device| shape.reaches(host, *device))
-            .count()
+        devices.filter(|one| shape.reaches(host, *one)).count()
     });
     let reached = reached.min().unwrap_or(1);
     let mixed = coherent.iter().any(|class| *class != coherent[0]);
@@ -101,14 +97,7 @@ pub fn scenario(seed: u64) -> String {
         snoops: true,
         pbr: shape.has_pbr_links(),
     };
-    link(&mut draw, "fabric.link", rules);
-    if draw.one_in(3) {
-        let rules = LinkRules {
-            pbr: false,
-            ..rules
-        };
-        link(&mut draw, "fabric.edge_link", rules);
-    }
+    links(&mut draw, rules);
     let regions = Regions::draw(seed, &shape);
     let region = |host| Region {
         offset: offset + regions.as_ref().map_or(0, |regions| regions.first(host)),
@@ -118,9 +107,8 @@ pub fn scenario(seed: u64) -> String {
         let mut reached = (0..shape.devices).filter(|device| shape.reaches(host, *device));
         reached.any(|device| coherent[device])
     };
-    let alike = regions
-        .as_ref()
-        .is_none_or(|regions| regions.own.is_empty());
+    let regions_of = regions.as_ref();
+    let alike = regions_of.is_none_or(|regions| regions.own.is_empty());
     if shape.hosts > 1 && draw.one_in(4) && alike {
         let count = shape.hosts;
         let coherent = (0..count).all(|number| needs(&coherent, number));
@@ -141,10 +129,8 @@ pub fn scenario(seed: u64) -> String {
         regions.write(&mut draw);
     }
     // Messages on a path of their own overtake those on the far path by whole round trips.
-    if ["spines = 2", "spines = 3"]
-        .iter()
-        .any(|spines| shape.topology.contains(spines))
-    {
+    let has = |spines| shape.topology.contains(spines);
+    if has("spines = 2") || has("spines = 3") {
         let span = Draw::new(seed, "coherent-swarm-far").pick(&["300 ns", "3 us"]);
         draw.line(format!(
             "\n[fabric.links.far]\npropagation = \"{span}\"\n[[fabric.overrides]]\n\
@@ -204,14 +190,11 @@ fn with_telemetry(text: &str, draw: &mut Draw) -> String {
 
 /// Adds caches whose loads request any copy, a shared copy, or none.
 fn with_load_requests(text: &str, draw: &mut Draw) -> String {
-    let mut parts = text.split("cache = {");
-    let mut with = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
+    with(text, "cache = {", |_| {
         let requests = ["MemRdData", "MemRdData", "MemRd-SnpData", "MemRd-SnpCur"];
         let request = draw.pick(&requests);
-        with += &format!("cache = {{ load_request = \"{request}\",{part}");
-    }
-    with
+        Some(format!(" load_request = \"{request}\","))
+    })
 }
 
 /// Draws which devices keep their memory coherent. At least one does.
@@ -219,9 +202,7 @@ fn classes(draw: &mut Draw, shape: &Shape) -> Vec<bool> {
     let mut coherent = vec![true; shape.devices];
     let apart = shape.direct || !shape.bindings.is_empty();
     if draw.one_in(if apart { 1 } else { 3 }) {
-        coherent
-            .iter_mut()
-            .for_each(|class| *class = draw.one_in(2));
+        coherent.fill_with(|| draw.one_in(2));
         let one = draw.below(shape.devices);
         coherent[one] = true;
     }
@@ -259,10 +240,8 @@ fn workload(draw: &mut Draw, region: &Region) -> String {
         }
         _ => {}
     }
-    text += &format!(
-        ", read_ratio = {}",
-        draw.pick(&["0.0", "0.3", "0.5", "0.7", "0.9", "1.0"])
-    );
+    let ratio = draw.pick(&["0.0", "0.3", "0.5", "0.7", "0.9", "1.0"]);
+    text += &format!(", read_ratio = {ratio}");
     text += &format!(", mix = \"{}\"", draw.pick(&["random", "regular"]));
     text
 }
@@ -296,20 +275,24 @@ fn host(
     let sets = sets.unwrap_or(drawn);
     let lines = ways * sets.parse::<usize>().expect("a number of sets");
     let mut cache = format!("{{ size = \"{} B\", ways = {ways}", 64 * lines);
-    if draw.one_in(2) {
-        let time = draw.pick(&["0 ns", "1 ps", "40 ns"]);
-        cache += &format!(", access_time = \"{time}\"");
-    }
-    if draw.one_in(2) {
-        cache += &format!(", mshrs = {}", draw.pick(&["1", "2", "4"]));
-    }
+    key(
+        draw,
+        &mut cache,
+        2,
+        "access_time",
+        &["0 ns", "1 ps", "40 ns"],
+    );
+    key(draw, &mut cache, 2, "mshrs", &["1", "2", "4"]);
     if draw.one_in(2) {
         cache += ", clean_evict = false";
     }
-    if draw.one_in(4) {
-        let time = draw.pick(&["1 ps", "2 ns", "70 ns"]);
-        cache += &format!(", snoop_time = \"{time}\"");
-    }
+    key(
+        draw,
+        &mut cache,
+        4,
+        "snoop_time",
+        &["1 ps", "2 ns", "70 ns"],
+    );
     if coherent && draw.one_in(2) {
         let policy = victim::CATALOG[draw.below(victim::CATALOG.len())].name;
         cache += &format!(", policy = {{ kind = \"{policy}\" }}");
@@ -322,26 +305,15 @@ fn device(draw: &mut Draw, number: usize, coherent: bool, capacity: u64, sets: O
         "\n[[devices]]\nname = \"d{number}\"\ncapacity = \"{capacity} B\""
     ));
     let mut memory = "{ kind = \"fixed\"".to_owned();
-    for (key, values) in [
-        ("latency", ["\"0 ns\"", "\"1 ps\"", "\"46 ns\"", "\"1 us\""]),
-        (
-            "write_latency",
-            ["\"0 ns\"", "\"5 ns\"", "\"600 ns\"", "\"46 ns\""],
-        ),
-        (
-            "bandwidth",
-            ["\"1 GB/s\"", "\"10 GB/s\"", "\"38.4 GB/s\"", "\"1 TB/s\""],
-        ),
+    for (name, values) in [
+        ("latency", ["0 ns", "1 ps", "46 ns", "1 us"]),
+        ("write_latency", ["0 ns", "5 ns", "600 ns", "46 ns"]),
+        ("bandwidth", ["1 GB/s", "10 GB/s", "38.4 GB/s", "1 TB/s"]),
         ("banks", ["1", "2", "7", "64"]),
-        (
-            "bank_cycle",
-            ["\"0 ns\"", "\"1 ns\"", "\"45 ns\"", "\"300 ns\""],
-        ),
+        ("bank_cycle", ["0 ns", "1 ns", "45 ns", "300 ns"]),
         ("queue", ["1", "2", "5", "64"]),
     ] {
-        if draw.one_in(3) {
-            memory += &format!(", {key} = {}", draw.pick(&values));
-        }
+        key(draw, &mut memory, 3, name, &values);
     }
     draw.line(format!("memory = {memory} }}\n[devices.controller]"));
     draw.maybe("process_time", &["0 ns", "1 ps", "40 ns"]);
@@ -358,18 +330,10 @@ fn device(draw: &mut Draw, number: usize, coherent: bool, capacity: u64, sets: O
     if draw.one_in(2) {
         filter += &format!(", ways = {ways}");
     }
-    for (key, values) in [
-        ("block", ["1", "2", "3", "4"]),
-        (
-            "lookup_time",
-            ["\"0 ns\"", "\"1 ps\"", "\"2 ns\"", "\"30 ns\""],
-        ),
-        ("writes", ["1", "1", "2", "9"]),
-    ] {
-        if draw.one_in(2) {
-            filter += &format!(", {key} = {}", draw.pick(&values));
-        }
-    }
+    key(draw, &mut filter, 2, "block", &["1", "2", "3", "4"]);
+    let times = ["0 ns", "1 ps", "2 ns", "30 ns"];
+    key(draw, &mut filter, 2, "lookup_time", &times);
+    key(draw, &mut filter, 2, "writes", &["1", "1", "2", "9"]);
     if draw.one_in(3) {
         filter += ", eager = true";
     }
@@ -378,15 +342,14 @@ fn device(draw: &mut Draw, number: usize, coherent: bool, capacity: u64, sets: O
     if draw.one_in(4) {
         kind = "block-length";
     }
-    let params = if kind == "block-length" {
-        draw.pick(&[
+    let params = match kind {
+        "block-length" => draw.pick(&[
             "",
             ", max_lines = 2",
             ", aligned = false",
             ", max_lines = 3, aligned = false",
-        ])
-    } else {
-        ""
+        ]),
+        _ => "",
     };
     draw.line(format!("victim = {{ kind = \"{kind}\"{params} }}"));
 }
