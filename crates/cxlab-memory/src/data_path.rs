@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::nested::{files_within, notes_within, within};
+use crate::nested::{files_within, notes_within};
+use crate::refusal::in_part;
 use crate::{InputFile, Medium, MediumNote, MediumSite, NestedMedium, RunContext};
 
 /// Parameters of a data path. At least one rate is given.
@@ -54,24 +55,21 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
         if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate == Some(BytesPerSec(0))) {
             return Err(ParamError::new(*name, "must be more than 0 B/s"));
         }
-        let medium = params.medium.build();
         let time = |rate: BytesPerSec| rate.time_for(Bytes(LINE_BYTES)).0;
         Ok(Box::new(DataPathMedium {
             line_ps: rates.map(|(_, rate)| rate.map_or(0, time)),
-            medium: medium.map_err(|error| within("medium", error))?,
+            medium: in_part("medium", params.medium.build())?,
         }))
     },
 };
 
 impl Medium for DataPathMedium {
     fn load(&mut self, folder: &Path) -> Result<(), ParamError> {
-        let found = self.medium.load(folder);
-        found.map_err(|error| within("medium", error))
+        in_part("medium", self.medium.load(folder))
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
-        let found = self.medium.check(capacity);
-        found.map_err(|error| within("medium", error))
+        in_part("medium", self.medium.check(capacity))
     }
 
     fn largest(&self) -> Option<Bytes> {
@@ -120,8 +118,7 @@ impl Medium for DataPathMedium {
     }
 
     fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
-        let found = self.medium.rehearse(capacity, context);
-        found.map_err(|error| within("medium", error))
+        in_part("medium", self.medium.rehearse(capacity, context))
     }
 
     fn idle_read_ps(&self) -> Option<u64> {

@@ -14,6 +14,7 @@ pub mod page_cache;
 pub mod plugin;
 pub mod pmem;
 pub mod prefetch;
+mod refusal;
 mod resident;
 mod split_requests;
 pub mod ssd;
