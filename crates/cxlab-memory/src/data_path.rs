@@ -202,19 +202,13 @@ impl MemoryBackend for DataPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cxlab_engine::catalog::find;
-    use cxlab_engine::units::Dpa;
+    use crate::testing::{backend, refusal, request};
     use serde_json::json;
-
-    fn build(params: &serde_json::Value) -> Result<Box<dyn Medium>, ParamError> {
-        (find(crate::CATALOG, "data-path").unwrap().build)(params)
-    }
 
     /// Times at which the path accepts each request, in picoseconds, where all come at time 0 and a class that
     /// waits does not hold back the other.
     fn accepted(params: &serde_json::Value, writes: &[bool]) -> Vec<u64> {
-        let medium = build(params).unwrap();
-        let mut path = medium.backend(MediumSite::alone(Bytes(1 << 30), 1));
+        let mut path = backend("data-path", params, 1 << 30);
         let mut left: Vec<usize> = (0..writes.len()).collect();
         let (mut now, mut times) = (SimTime::ZERO, vec![0; writes.len()]);
         loop {
@@ -225,17 +219,7 @@ mod tests {
                 if held[usize::from(write)] {
                     return true;
                 }
-                let dpa = Dpa(at as u64 * 64);
-                let (id, lines) = (at as u32, 1);
-                path.enqueue(
-                    now,
-                    MemoryRequest {
-                        id,
-                        dpa,
-                        lines,
-                        write,
-                    },
-                );
+                path.enqueue(now, request(at as u32, at as u64 * 64, 1, write));
                 times[at] = now.0;
                 false
             });
@@ -275,7 +259,8 @@ mod tests {
                 "`medium.banks`: must lie between 1 and 65536",
             ),
         ] {
-            assert_eq!(build(&params).err().unwrap().to_string(), message);
+            let error = refusal("data-path", &params, 1 << 30);
+            assert_eq!(error.to_string(), message);
         }
     }
 }
