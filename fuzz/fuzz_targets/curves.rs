@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
         Err(error) => return assert!(error.line > 0 && !error.message.is_empty()),
     };
     for curve in family.curves() {
-        let points = curve.points();
+        let points = &curve.points;
         assert!(points.len() > 1);
         assert!(points.is_sorted_by(|a, b| a.mb_per_s < b.mb_per_s && a.latency_ns <= b.latency_ns));
     }

@@ -101,24 +101,19 @@ pub enum FabricError {
 
 impl fmt::Display for FabricError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use FabricError::*;
         match self {
-            FabricError::TooManyEdgePorts { found } => write!(
+            TooManyEdgePorts { found } => write!(
                 f,
                 "the fabric has {found} edge ports, but at most {} (CXL 3.x PBR identifies an \
                  edge port by a 12-bit PID)",
                 PortId::MAX_COUNT
             ),
-            FabricError::DuplicateName { name } => {
-                write!(f, "`{name}` names two parts of the fabric")
-            }
-            FabricError::SelfLink { switch } => write!(f, "switch `{switch}` is linked to itself"),
-            FabricError::NeverAttached { endpoint } => {
-                write!(f, "endpoint `{endpoint}` is attached to nothing")
-            }
-            FabricError::AttachedTwice { endpoint } => {
-                write!(f, "endpoint `{endpoint}` is attached twice")
-            }
-            FabricError::TooManyPorts {
+            DuplicateName { name } => write!(f, "`{name}` names two parts of the fabric"),
+            SelfLink { switch } => write!(f, "switch `{switch}` is linked to itself"),
+            NeverAttached { endpoint } => write!(f, "endpoint `{endpoint}` is attached to nothing"),
+            AttachedTwice { endpoint } => write!(f, "endpoint `{endpoint}` is attached twice"),
+            TooManyPorts {
                 switch,
                 found,
                 allowed,
@@ -126,22 +121,22 @@ impl fmt::Display for FabricError {
                 f,
                 "switch `{switch}` has {found} ports, but at most {allowed} are allowed"
             ),
-            FabricError::UnreachableDevice { requester, device } => {
+            UnreachableDevice { requester, device } => {
                 write!(
                     f,
                     "no path leads from requester `{requester}` to device `{device}`"
                 )
             }
-            FabricError::Isolated { endpoint, peer } => {
+            Isolated { endpoint, peer } => {
                 write!(f, "no path leads from `{endpoint}` to any {peer}")
             }
-            FabricError::DependencyCycle(cycle) => write!(f, "the routing can deadlock: {cycle}"),
-            FabricError::HierarchyLoop { requester, switch } => write!(
+            DependencyCycle(cycle) => write!(f, "the routing can deadlock: {cycle}"),
+            HierarchyLoop { requester, switch } => write!(
                 f,
                 "two ways lead from requester `{requester}` to switch `{switch}`, but a VCS \
                  hierarchy is a tree (use a PBR fabric)"
             ),
-            FabricError::TwoUpstreamPorts {
+            TwoUpstreamPorts {
                 switch,
                 first,
                 second,
@@ -150,7 +145,7 @@ impl fmt::Display for FabricError {
                 "switch `{switch}` is below both `{first}` and `{second}`, but a single VCS has \
                  one upstream port (use several VCSs or a PBR fabric)"
             ),
-            FabricError::SharedHierarchyLink {
+            SharedHierarchyLink {
                 a,
                 b,
                 first,
@@ -160,10 +155,10 @@ impl fmt::Display for FabricError {
                 "the link `{a}`-`{b}` would carry the hierarchies of both `{first}` and \
                  `{second}`, but a port belongs to one VCS (use a PBR fabric)"
             ),
-            FabricError::BoundTwice { device } => {
+            BoundTwice { device } => {
                 write!(f, "device `{device}` is bound to more than one requester")
             }
-            FabricError::NoSuchBinding { device, requester } => write!(
+            NoSuchBinding { device, requester } => write!(
                 f,
                 "endpoints {device} and {requester} are not a device and a requester to bind it to"
             ),
@@ -196,12 +191,8 @@ impl fmt::Display for DependencyCycle {
         f.write_str("each of these waits for the next, and the last for the first: ")?;
         for (i, channel) in self.channels.iter().enumerate() {
             let separator = if i == 0 { "" } else { ", " };
-            let ChannelName {
-                from,
-                to,
-                virtual_channel,
-            } = channel;
-            write!(f, "{separator}`{from}`->`{to}` vc {virtual_channel}")?;
+            let (from, to, vc) = (&channel.from, &channel.to, channel.virtual_channel);
+            write!(f, "{separator}`{from}`->`{to}` vc {vc}")?;
         }
         Ok(())
     }

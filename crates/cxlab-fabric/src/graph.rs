@@ -143,10 +143,8 @@ impl Endpoints {
 
     /// Names of all endpoints, in order of their numbers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.requesters
-            .iter()
-            .chain(&self.devices)
-            .map(String::as_str)
+        let all = self.requesters.iter().chain(&self.devices);
+        all.map(String::as_str)
     }
 }
 
@@ -161,10 +159,8 @@ impl FabricGraph {
 
     /// Adds a switch and returns its number.
     pub fn add_switch(&mut self, name: impl Into<String>, level: u32) -> usize {
-        self.switches.push(SwitchSpec {
-            name: name.into(),
-            level,
-        });
+        let name = name.into();
+        self.switches.push(SwitchSpec { name, level });
         self.switches.len() - 1
     }
 
@@ -188,25 +184,21 @@ impl FabricGraph {
     /// If a link or attachment has a number that is not in the graph: such a number is an error in cxlab.
     pub fn problems(&self) -> Vec<FabricError> {
         let mut problems = Vec::new();
-        if self.endpoints.len() > PortId::MAX_COUNT {
-            problems.push(FabricError::TooManyEdgePorts {
-                found: self.endpoints.len(),
-            });
+        let found = self.endpoints.len();
+        if found > PortId::MAX_COUNT {
+            problems.push(FabricError::TooManyEdgePorts { found });
         }
         let mut names = BTreeSet::new();
         let switch_names = self.switches.iter().map(|switch| switch.name.as_str());
         for name in switch_names.chain(self.endpoints.names()) {
             if !names.insert(name) {
-                problems.push(FabricError::DuplicateName {
-                    name: name.to_owned(),
-                });
+                let name = name.to_owned();
+                problems.push(FabricError::DuplicateName { name });
             }
         }
         for link in &self.links {
-            assert!(
-                link.a < self.switches.len() && link.b < self.switches.len(),
-                "no such switch"
-            );
+            let last = link.a.max(link.b);
+            assert!(last < self.switches.len(), "no such switch");
             if link.a == link.b {
                 let switch = self.switches[link.a].name.clone();
                 problems.push(FabricError::SelfLink { switch });
@@ -214,6 +206,21 @@ impl FabricGraph {
         }
         problems.extend(self.attachment_problems());
         problems
+    }
+
+    /// The first of [`FabricGraph::problems`].
+    pub(crate) fn check(&self) -> Result<(), FabricError> {
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The error that an endpoint has no path to any endpoint of the other kind.
+    pub(crate) fn isolated(&self, endpoint: usize) -> FabricError {
+        let peer = match self.endpoints.is_requester(endpoint) {
+            true => "device",
+            false => "requester",
+        };
+        let endpoint = self.endpoints.name(endpoint).to_owned();
+        FabricError::Isolated { endpoint, peer }
     }
 
     /// Errors in the attachments. Every endpoint must have either one link to a switch, or direct links to
@@ -226,29 +233,24 @@ impl FabricGraph {
             switched[attachment.endpoint] += 1;
         }
         for (requester, device) in &self.direct {
-            assert!(
-                self.endpoints.is_requester(*requester) && !self.endpoints.is_requester(*device),
-                "a direct link leads from a requester to a device"
-            );
+            let ends = [requester, device].map(|end| self.endpoints.is_requester(*end));
+            assert_eq!(ends, [true, false], "from a requester to a device");
             direct[*requester] += 1;
             direct[*device] += 1;
         }
+        let name = |endpoint: usize| self.endpoints.name(endpoint).to_owned();
         let mut pairs = BTreeSet::new();
-        let twice = |pair: &&(usize, usize)| !pairs.insert(**pair);
-        let name = |endpoint: &usize| self.endpoints.name(*endpoint).to_owned();
-        let twice = self.direct.iter().filter(twice);
+        let twice = self.direct.iter().filter(|pair| !pairs.insert(**pair));
+        let twice = twice.map(|(_, device)| name(*device));
         let mut problems: Vec<FabricError> = twice
-            .map(|(_, device)| FabricError::AttachedTwice {
-                endpoint: name(device),
-            })
+            .map(|endpoint| FabricError::AttachedTwice { endpoint })
             .collect();
         for endpoint in 0..self.endpoints.len() {
-            let name = || self.endpoints.name(endpoint).to_owned();
-            match (switched[endpoint], direct[endpoint]) {
-                (0, 0) => problems.push(FabricError::NeverAttached { endpoint: name() }),
-                (1, 0) => {}
-                (0, _) => {}
-                _ => problems.push(FabricError::AttachedTwice { endpoint: name() }),
+            let (links, endpoint) = ((switched[endpoint], direct[endpoint]), name(endpoint));
+            match links {
+                (0, 0) => problems.push(FabricError::NeverAttached { endpoint }),
+                (1, 0) | (0, _) => {}
+                _ => problems.push(FabricError::AttachedTwice { endpoint }),
             }
         }
         problems
@@ -282,31 +284,27 @@ impl FabricGraph {
 mod tests {
     use super::*;
 
+    fn twice(endpoint: &str) -> FabricError {
+        let endpoint = endpoint.to_owned();
+        FabricError::AttachedTwice { endpoint }
+    }
+
     #[test]
     fn every_problem_of_a_graph_is_reported_at_once() {
         let mut graph = FabricGraph::new(&Endpoints::numbered(2, 1));
         let switch = graph.add_switch("host1", 0);
         graph.add_link(switch, switch);
-        graph.attach(0, switch);
-        graph.attach(0, switch);
-        graph.attach(1, switch);
-        assert_eq!(
-            graph.problems(),
-            [
-                FabricError::DuplicateName {
-                    name: "host1".into()
-                },
-                FabricError::SelfLink {
-                    switch: "host1".into()
-                },
-                FabricError::AttachedTwice {
-                    endpoint: "host0".into()
-                },
-                FabricError::NeverAttached {
-                    endpoint: "device0".into()
-                },
-            ]
-        );
+        for endpoint in [0, 0, 1] {
+            graph.attach(endpoint, switch);
+        }
+        let (name, switch, endpoint) = ("host1".into(), "host1".into(), "device0".into());
+        let expected = [
+            FabricError::DuplicateName { name },
+            FabricError::SelfLink { switch },
+            twice("host0"),
+            FabricError::NeverAttached { endpoint },
+        ];
+        assert_eq!(graph.problems(), expected);
     }
 
     #[test]
@@ -317,18 +315,16 @@ mod tests {
         graph.attach(1, switch);
         assert_eq!(graph.check_ports(2), Ok(()));
         let error = graph.check_ports(1).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "switch `sw0` has 2 ports, but at most 1 are allowed"
-        );
+        let expected = "switch `sw0` has 2 ports, but at most 1 are allowed";
+        assert_eq!(error.to_string(), expected);
     }
+
     #[test]
     fn a_device_has_a_head_for_each_host_but_not_two_for_one() {
         let mut graph = FabricGraph::new(&Endpoints::numbered(2, 1));
         graph.direct = vec![(0, 2), (1, 2)];
         assert_eq!(graph.problems(), []);
         graph.direct.push((1, 2));
-        let endpoint = "device0".into();
-        assert_eq!(graph.problems(), [FabricError::AttachedTwice { endpoint }]);
+        assert_eq!(graph.problems(), [twice("device0")]);
     }
 }

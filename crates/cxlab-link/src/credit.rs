@@ -64,11 +64,9 @@ impl BufferId {
     /// Index in a table for a link of `vcs` virtual channels, with [`BufferId::places`] entries.
     #[inline]
     pub fn place(self, vcs: u8) -> usize {
-        let number = self.index();
-        if number < ROW * MAX_VCS {
-            number
-        } else {
-            number - ROW * (MAX_VCS - usize::from(vcs))
+        match self.index() {
+            first if first < ROW * MAX_VCS => first,
+            second => second - ROW * (MAX_VCS - usize::from(vcs)),
         }
     }
 
@@ -91,82 +89,61 @@ pub(crate) const LEAST_DEFAULT: u16 = 128;
 /// Most messages in a window: the largest count of a [`BufferState`].
 pub(crate) const MOST_IN_WINDOW: u16 = (1 << WIDTH) - 1;
 
-/// How many messages of each class the link layer of a receiver buffers, on each virtual channel.
-/// One credit is one message, whatever data it carries (CXL 3.1, section 4.2.2).
-///
-/// Default of each class: a third more than the link sends in the round trip of a credit, at least 128
-/// and at most 1023. The third covers credits that wait at the receiver for their return.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields, default)]
-pub struct CreditTable {
-    /// Requests (M2S Req). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub m2s_req: Option<u16>,
-    /// Requests with data (M2S RwD). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub m2s_rwd: Option<u16>,
-    /// Responses without data (S2M NDR). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub s2m_ndr: Option<u16>,
-    /// Responses with data (S2M DRS). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub s2m_drs: Option<u16>,
-    /// Back-invalidation snoops (S2M BISnp). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub s2m_bisnp: Option<u16>,
-    /// Back-invalidation responses (M2S BIRsp). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub m2s_birsp: Option<u16>,
-    /// Requests of a device's cache (D2H Req). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub d2h_req: Option<u16>,
-    /// A device's responses to snoops (D2H Rsp). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub d2h_rsp: Option<u16>,
-    /// A device's data (D2H Data). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub d2h_data: Option<u16>,
-    /// Snoops of a device's cache (H2D Req). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub h2d_req: Option<u16>,
-    /// Responses to a device's requests (H2D Rsp). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub h2d_rsp: Option<u16>,
-    /// Data for a device's requests (H2D Data). 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub h2d_data: Option<u16>,
-    /// Posted requests of CXL.io. 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub io_posted: Option<u16>,
-    /// Non-posted requests of CXL.io. 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub io_non_posted: Option<u16>,
-    /// Completions of CXL.io. 1 to 1023.
-    #[schemars(range(min = 1, max = 1023))]
-    pub io_completion: Option<u16>,
+macro_rules! credit_table {
+    ($($(#[doc = $doc:literal])* $name:ident: $class:ident,)*) => {
+        /// How many messages of each class the link layer of a receiver buffers, on each virtual channel.
+        /// One credit is one message, whatever data it carries (CXL 3.1, section 4.2.2).
+        ///
+        /// Default of each class: a third more than the link sends in the round trip of a credit, at least 128
+        /// and at most 1023. The third covers credits that wait at the receiver for their return.
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct CreditTable {
+            $($(#[doc = $doc])* #[schemars(range(min = 1, max = 1023))] pub $name: Option<u16>,)*
+        }
+
+        impl CreditTable {
+            /// The scenario's number of credits for a message class, if any.
+            pub fn of(&self, channel: Channel) -> Option<u16> {
+                match channel {
+                    $(Channel::$class => self.$name,)*
+                }
+            }
+        }
+    };
 }
 
-impl CreditTable {
-    /// The scenario's number of credits for a message class, if any.
-    pub fn of(&self, channel: Channel) -> Option<u16> {
-        match channel {
-            Channel::M2sReq => self.m2s_req,
-            Channel::M2sRwd => self.m2s_rwd,
-            Channel::S2mNdr => self.s2m_ndr,
-            Channel::S2mDrs => self.s2m_drs,
-            Channel::S2mBisnp => self.s2m_bisnp,
-            Channel::M2sBirsp => self.m2s_birsp,
-            Channel::D2hReq => self.d2h_req,
-            Channel::D2hRsp => self.d2h_rsp,
-            Channel::D2hData => self.d2h_data,
-            Channel::H2dReq => self.h2d_req,
-            Channel::H2dRsp => self.h2d_rsp,
-            Channel::H2dData => self.h2d_data,
-            Channel::IoPosted => self.io_posted,
-            Channel::IoNonPosted => self.io_non_posted,
-            Channel::IoCompletion => self.io_completion,
-        }
-    }
+credit_table! {
+    /// Requests (M2S Req). 1 to 1023.
+    m2s_req: M2sReq,
+    /// Requests with data (M2S RwD). 1 to 1023.
+    m2s_rwd: M2sRwd,
+    /// Responses without data (S2M NDR). 1 to 1023.
+    s2m_ndr: S2mNdr,
+    /// Responses with data (S2M DRS). 1 to 1023.
+    s2m_drs: S2mDrs,
+    /// Back-invalidation snoops (S2M BISnp). 1 to 1023.
+    s2m_bisnp: S2mBisnp,
+    /// Back-invalidation responses (M2S BIRsp). 1 to 1023.
+    m2s_birsp: M2sBirsp,
+    /// Requests of a device's cache (D2H Req). 1 to 1023.
+    d2h_req: D2hReq,
+    /// A device's responses to snoops (D2H Rsp). 1 to 1023.
+    d2h_rsp: D2hRsp,
+    /// A device's data (D2H Data). 1 to 1023.
+    d2h_data: D2hData,
+    /// Snoops of a device's cache (H2D Req). 1 to 1023.
+    h2d_req: H2dReq,
+    /// Responses to a device's requests (H2D Rsp). 1 to 1023.
+    h2d_rsp: H2dRsp,
+    /// Data for a device's requests (H2D Data). 1 to 1023.
+    h2d_data: H2dData,
+    /// Posted requests of CXL.io. 1 to 1023.
+    io_posted: IoPosted,
+    /// Non-posted requests of CXL.io. 1 to 1023.
+    io_non_posted: IoNonPosted,
+    /// Completions of CXL.io. 1 to 1023.
+    io_completion: IoCompletion,
 }
 
 /// By message class: most messages between a transmitter and the component at the far end, with those whose
@@ -525,12 +502,8 @@ impl FlowControl {
 
     /// Takes waiting credits, many or few, for a flit of their own.
     pub(crate) fn take_all(&mut self) -> Credits {
-        let mut waiting = Vec::new();
-        for (buffer, state, _) in self.buffers() {
-            if state.waiting() > 0 {
-                waiting.push(buffer.0);
-            }
-        }
+        let waiting = self.buffers().filter(|(_, state, _)| state.waiting() > 0);
+        let waiting: Vec<u8> = waiting.map(|(buffer, ..)| buffer.0).collect();
         waiting.into_iter().for_each(|buffer| self.mark(buffer));
         self.returning = (u64::MAX, 0);
         self.take(u64::MAX)
@@ -651,19 +624,13 @@ mod tests {
         assert_eq!(credits.entries, [(last.0, 1), (0, 1), (1, 1), (2, 1)]);
         let mut seen = 4;
         while returns.mask | returns.rest_mask != 0 {
-            seen += returns
-                .take(0)
-                .entries
-                .iter()
-                .map(|(_, count)| u32::from(*count))
-                .sum::<u32>();
+            let entries = returns.take(0).entries.into_iter();
+            seen += entries.map(|(_, count)| u32::from(count)).sum::<u32>();
         }
         assert_eq!(seen, 3 * Channel::COUNT as u32);
         returns.free(BufferId(7));
-        assert_eq!(
-            returns.take_first(BufferId(7)).entries[..2],
-            [(7, 1), (0, 0)]
-        );
+        let entries = returns.take_first(BufferId(7)).entries;
+        assert_eq!(entries[..2], [(7, 1), (0, 0)]);
     }
 
     #[test]

@@ -334,10 +334,7 @@ impl LinkParams {
     pub fn fec_ps(&self) -> u64 {
         let corrects = self.transmission == Transmission::Flit
             && matches!(self.flit_format(), FlitFormat::B256 | FlitFormat::B256Pbr);
-        let default = match corrects {
-            true => FEC,
-            false => Picos::ZERO,
-        };
+        let default = Picos(u64::from(corrects) * FEC.0);
         self.fec_delay.unwrap_or(default).0
     }
 
@@ -428,11 +425,9 @@ impl LinkParams {
     /// flits, and its response is a RETRY.Ack after as many (CXL 3.1 section 4.2.8.4). In 256 B flits both
     /// are fields of the flit header.
     pub fn retry_round_trip_ps(&self) -> u64 {
-        let framed =
-            self.transmission == Transmission::Flit && self.flit_format() == FlitFormat::B68;
-        let control = match framed {
-            true => 2 * RETRY_SEQUENCE * self.unit_bytes(),
-            false => 0,
+        let control = match self.returns() {
+            CreditReturns::Flit68 => 2 * RETRY_SEQUENCE * self.unit_bytes(),
+            _ => 0,
         };
         2 * self.crossing_ps() + self.rate().time_for(Bytes(control)).0
     }

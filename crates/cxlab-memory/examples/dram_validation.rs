@@ -148,39 +148,23 @@ const ROWS: &[Row] = &[
 ];
 
 impl System {
-    fn params(self) -> &'static str {
+    fn params(self) -> String {
+        let common = r#""channels": 1, "row_hit_cap": 1000000"#;
+        let dramsim = r#""ranks": 2, "bank_queue": 8, "drain_above": 100, "drain_below": 25,
+            "yield_after": 4, "mapping": "RoChRaBaBgCo""#;
+        let dramsim = |rest: &str| format!("{{{common}, {dramsim}, {rest}}}");
+        let ramulator = |rest: &str| format!(r#"{{{common}, "yield_after": 0, "grade": {rest}}}"#);
         match self {
-            Ddr4Dramsim => {
-                r#"{"grade": "DDR4-3200AA", "channels": 1, "ranks": 2, "clock": "630 ps",
-                    "mapping": "RoChRaBaBgCo", "bank_queue": 8, "drain_above": 100,
-                    "drain_below": 25, "row_hit_cap": 1000000, "yield_after": 4,
-                    "timing": {"rtw_gap": 1, "rank_gap": 1, "rfc": 560, "refi": 12480}}"#
-            }
-            Lpddr4Dramsim => {
-                r#"{"grade": "LPDDR4-2400", "channels": 1, "ranks": 2, "mapping": "RoChRaBaBgCo",
-                    "bank_queue": 8, "drain_above": 100, "drain_below": 25,
-                    "row_hit_cap": 1000000, "yield_after": 4, "coalesce": false}"#
-            }
-            Ddr5Ramulator | Ddr5Probe => {
-                r#"{"grade": "DDR5-4800AN", "channels": 1, "row_hit_cap": 1000000,
-                    "yield_after": 0}"#
-            }
-            Ddr5Mop => {
-                r#"{"grade": "DDR5-4800AN", "channels": 1, "mapping": "MOP4CLXOR",
-                    "row_hit_cap": 1000000, "yield_after": 0}"#
-            }
-            Ddr4Ramulator3200 => {
-                r#"{"grade": "DDR4-3200AA", "channels": 1, "row_hit_cap": 1000000,
-                    "yield_after": 0}"#
-            }
-            Ddr4Ramulator2400 | Ddr4Probe => {
-                r#"{"grade": "DDR4-2400R", "channels": 1, "row_hit_cap": 1000000,
-                    "yield_after": 0}"#
-            }
-            Lpddr5Probe => {
-                r#"{"grade": "LPDDR5-6400", "channels": 1, "width": 32, "row_hit_cap": 1000000,
-                    "yield_after": 0}"#
-            }
+            Ddr4Dramsim => dramsim(
+                r#""grade": "DDR4-3200AA", "clock": "630 ps",
+                    "timing": {"rtw_gap": 1, "rank_gap": 1, "rfc": 560, "refi": 12480}"#,
+            ),
+            Lpddr4Dramsim => dramsim(r#""grade": "LPDDR4-2400", "coalesce": false"#),
+            Ddr5Ramulator | Ddr5Probe => ramulator(r#""DDR5-4800AN""#),
+            Ddr5Mop => ramulator(r#""DDR5-4800AN", "mapping": "MOP4CLXOR""#),
+            Ddr4Ramulator3200 => ramulator(r#""DDR4-3200AA""#),
+            Ddr4Ramulator2400 | Ddr4Probe => ramulator(r#""DDR4-2400R""#),
+            Lpddr5Probe => ramulator(r#""LPDDR5-6400", "width": 32"#),
         }
     }
 
@@ -240,7 +224,7 @@ struct Bench {
 impl Bench {
     fn new(system: System) -> Result<Bench, Box<dyn Error>> {
         let entry = find(CATALOG, "dram").ok_or("no DRAM in the catalog")?;
-        let medium = (entry.build)(&serde_json::from_str(system.params())?)?;
+        let medium = (entry.build)(&serde_json::from_str(&system.params())?)?;
         // The capacity of the channel, found by trial.
         let mut capacity = 1u64 << 40;
         while medium.check(Bytes(capacity)).is_err() {
@@ -428,28 +412,22 @@ impl Bench {
     }
 }
 
-struct Measured {
-    latency_ns: f64,
-    bandwidth: f64,
-}
-
-fn measure(row: &Row) -> Result<Measured, Box<dyn Error>> {
+/// Measures a row: the latency in nanoseconds, and the bandwidth in GB/s.
+fn measure(row: &Row) -> Result<(f64, f64), Box<dyn Error>> {
     let mut bench = Bench::new(row.system)?;
     let cycles = match row.pattern {
         Random {
             writes,
             gap,
             cycles,
-        } => {
-            bench.paced(true, writes, gap, cycles);
-            cycles
         }
-        Sequence {
+        | Sequence {
             writes,
             gap,
             cycles,
         } => {
-            bench.paced(false, writes, gap, cycles);
+            let random = matches!(row.pattern, Random { .. });
+            bench.paced(random, writes, gap, cycles);
             cycles
         }
         Add { cycles } => {
@@ -460,10 +438,8 @@ fn measure(row: &Row) -> Result<Measured, Box<dyn Error>> {
     };
     let (clock, _, bytes) = row.system.units();
     let nanoseconds = (cycles * clock) as f64 / 1e3;
-    Ok(Measured {
-        latency_ns: bench.read_ps as f64 / 1e3 / bench.reads.max(1) as f64,
-        bandwidth: bench.requests as f64 * bytes / nanoseconds,
-    })
+    let latency = bench.read_ps as f64 / 1e3 / bench.reads.max(1) as f64;
+    Ok((latency, bench.requests as f64 * bytes / nanoseconds))
 }
 
 /// Allowed deviation of the latency, in percent: unloaded, below 80 % load, and above.
@@ -498,10 +474,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         if !format!("{system} {pattern}").contains(&wanted) {
             continue;
         }
-        let here = measure(row)?;
+        let (latency_ns, gigabytes) = measure(row)?;
         let off = |here: f64, there: f64| (here / there - 1.0) * 100.0;
-        let latency = off(here.latency_ns, row.latency_ns);
-        let bandwidth = off(here.bandwidth, row.bandwidth);
+        let latency = off(latency_ns, row.latency_ns);
+        let bandwidth = off(gigabytes, row.bandwidth);
         let good = latency.abs() <= allowed(row) && bandwidth.abs() <= 5.0;
         total += 1;
         passed += usize::from(good);
@@ -509,14 +485,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             "| {system} | {pattern} | {:.2} | {:.2} | {latency:+.1} % ({} %) | {:.3} | {:.3} | \
              {bandwidth:+.1} % | {} |",
             row.latency_ns,
-            here.latency_ns,
+            latency_ns,
             allowed(row),
             row.bandwidth,
-            here.bandwidth,
+            gigabytes,
             if good { "pass" } else { "**miss**" }
         );
     }
-    println!();
-    println!("{passed} of {total} pass");
+    println!("\n{passed} of {total} pass");
     Ok(())
 }

@@ -42,57 +42,36 @@ fn policy(name: &str) -> GcPolicyName {
     GcPolicyName::find(name).unwrap_or_default()
 }
 
-/// A skewed pattern of writes: the fraction `rate` of the writes goes to the fraction `hot`
-/// of the data.
-struct Pattern {
-    name: &'static str,
-    hot: f64,
-    rate: f64,
-}
+/// Skewed patterns of writes: to the first fraction of the data goes the second of the writes.
+const PATTERNS: [(&str, f64, f64); 3] = [
+    ("uniform", 0.5, 0.5),
+    ("80/20", 0.2, 0.8),
+    ("90/10", 0.1, 0.9),
+];
 
 fn amplification(out: &mut impl Write) -> io::Result<()> {
-    let patterns = [
-        Pattern {
-            name: "uniform",
-            hot: 0.5,
-            rate: 0.5,
-        },
-        Pattern {
-            name: "80/20",
-            hot: 0.2,
-            rate: 0.8,
-        },
-        Pattern {
-            name: "90/10",
-            hot: 0.1,
-            rate: 0.9,
-        },
-    ];
     let policies = ["greedy", "d-choice", "fifo", "cost-benefit"];
     writeln!(out, "pattern,policy,separate,alpha,measured,model,bound")?;
-    for pattern in patterns {
+    for (pattern, hot, rate) in PATTERNS {
         for name in policies {
             for separate in [false, true] {
                 for alpha in [1.07, 1.1, 1.15, 1.2, 1.28, 1.4, 1.5] {
-                    let measured = amplify(&pattern, name, separate, alpha)?;
-                    let uniform = pattern.hot == pattern.rate;
+                    let measured = amplify((hot, rate), name, separate, alpha)?;
+                    let uniform = hot == rate;
                     let model = match (name, uniform) {
                         ("greedy", true) => Some(theory::greedy(alpha, PAGES)),
                         ("d-choice", true) => Some(theory::choice(alpha, PAGES, 10.0)),
                         ("fifo", true) => Some(theory::fifo(alpha)),
                         ("fifo", false) if !separate => {
-                            Some(theory::fifo_hot_cold(alpha, pattern.hot, pattern.rate))
+                            Some(theory::fifo_hot_cold(alpha, hot, rate))
                         }
                         _ => None,
                     };
                     let model = model.map_or(String::new(), |model| format!("{model:.4}"));
-                    let bound = if uniform {
-                        String::new()
-                    } else {
-                        let bound = theory::separated(alpha, pattern.hot, pattern.rate, PAGES);
-                        format!("{bound:.4}")
+                    let bound = match uniform {
+                        true => String::new(),
+                        false => format!("{:.4}", theory::separated(alpha, hot, rate, PAGES)),
                     };
-                    let pattern = pattern.name;
                     writeln!(
                         out,
                         "{pattern},{name},{separate},{alpha},{measured:.4},{model},{bound}"
@@ -104,7 +83,7 @@ fn amplification(out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn amplify(pattern: &Pattern, name: &str, separate: bool, alpha: f64) -> io::Result<f64> {
+fn amplify((hot, rate): (f64, f64), name: &str, separate: bool, alpha: f64) -> io::Result<f64> {
     let params = SsdParams {
         channels: 1,
         ways: 1,
@@ -126,13 +105,13 @@ fn amplify(pattern: &Pattern, name: &str, separate: bool, alpha: f64) -> io::Res
     let count = (used * f64::from(PAGES) / alpha) as u64;
     let mut drive = build(&params, count * PAGE)?;
     let mut rng = StreamRng::new(3, "writes");
-    let border = (count as f64 * pattern.hot) as u64;
+    let border = (count as f64 * hot) as u64;
     let (mut now, mut done) = (SimTime(0), Vec::new());
     for number in 0..10 * count {
         if number == 6 * count {
             drive.begin_measurement(now);
         }
-        let page = if rng.chance(pattern.rate) {
+        let page = if rng.chance(rate) {
             rng.below(border)
         } else {
             border + rng.below(count - border)

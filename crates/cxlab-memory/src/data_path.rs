@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::nested::{files_within, notes_within, within};
+use crate::nested::{files_within, notes_within};
+use crate::refusal::in_part;
 use crate::{InputFile, Medium, MediumNote, MediumSite, NestedMedium, RunContext};
 
 /// Parameters of a data path. At least one rate is given.
@@ -54,24 +55,21 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
         if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate == Some(BytesPerSec(0))) {
             return Err(ParamError::new(*name, "must be more than 0 B/s"));
         }
-        let medium = params.medium.build();
         let time = |rate: BytesPerSec| rate.time_for(Bytes(LINE_BYTES)).0;
         Ok(Box::new(DataPathMedium {
             line_ps: rates.map(|(_, rate)| rate.map_or(0, time)),
-            medium: medium.map_err(|error| within("medium", error))?,
+            medium: in_part("medium", params.medium.build())?,
         }))
     },
 };
 
 impl Medium for DataPathMedium {
     fn load(&mut self, folder: &Path) -> Result<(), ParamError> {
-        let found = self.medium.load(folder);
-        found.map_err(|error| within("medium", error))
+        in_part("medium", self.medium.load(folder))
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
-        let found = self.medium.check(capacity);
-        found.map_err(|error| within("medium", error))
+        in_part("medium", self.medium.check(capacity))
     }
 
     fn largest(&self) -> Option<Bytes> {
@@ -120,8 +118,7 @@ impl Medium for DataPathMedium {
     }
 
     fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
-        let found = self.medium.rehearse(capacity, context);
-        found.map_err(|error| within("medium", error))
+        in_part("medium", self.medium.rehearse(capacity, context))
     }
 
     fn idle_read_ps(&self) -> Option<u64> {
@@ -205,19 +202,13 @@ impl MemoryBackend for DataPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cxlab_engine::catalog::find;
-    use cxlab_engine::units::Dpa;
+    use crate::testing::{backend, refusal, request};
     use serde_json::json;
-
-    fn build(params: &serde_json::Value) -> Result<Box<dyn Medium>, ParamError> {
-        (find(crate::CATALOG, "data-path").unwrap().build)(params)
-    }
 
     /// Times at which the path accepts each request, in picoseconds, where all come at time 0 and a class that
     /// waits does not hold back the other.
     fn accepted(params: &serde_json::Value, writes: &[bool]) -> Vec<u64> {
-        let medium = build(params).unwrap();
-        let mut path = medium.backend(MediumSite::alone(Bytes(1 << 30), 1));
+        let mut path = backend("data-path", params, 1 << 30);
         let mut left: Vec<usize> = (0..writes.len()).collect();
         let (mut now, mut times) = (SimTime::ZERO, vec![0; writes.len()]);
         loop {
@@ -228,17 +219,7 @@ mod tests {
                 if held[usize::from(write)] {
                     return true;
                 }
-                let dpa = Dpa(at as u64 * 64);
-                let (id, lines) = (at as u32, 1);
-                path.enqueue(
-                    now,
-                    MemoryRequest {
-                        id,
-                        dpa,
-                        lines,
-                        write,
-                    },
-                );
+                path.enqueue(now, request(at as u32, at as u64 * 64, 1, write));
                 times[at] = now.0;
                 false
             });
@@ -278,7 +259,8 @@ mod tests {
                 "`medium.banks`: must lie between 1 and 65536",
             ),
         ] {
-            assert_eq!(build(&params).err().unwrap().to_string(), message);
+            let error = refusal("data-path", &params, 1 << 30);
+            assert_eq!(error.to_string(), message);
         }
     }
 }

@@ -72,53 +72,27 @@ impl MemoryBackend for DeferredMedium {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CATALOG;
-    use crate::{Medium, MediumSite};
-    use cxlab_engine::units::{Bytes, Dpa};
-
-    /// Completion times of 200 requests that are offered every 3 ns, or as soon as there is room.
-    fn times(mut backend: Box<dyn MemoryBackend>) -> Vec<(u32, u64)> {
-        let mut done = Vec::new();
-        let mut known = Vec::new();
-        let (mut now, mut id) = (0, 0);
-        while id < 200 {
-            let time = SimTime(now);
-            backend.advance(time, &mut done);
-            if backend.can_accept(time, id % 3 == 0) {
-                let request = MemoryRequest {
-                    id,
-                    dpa: Dpa(u64::from(id * id % 97) * 64),
-                    lines: 1,
-                    write: id % 3 == 0,
-                };
-                known.extend(backend.enqueue(time, request).map(|at| (id, at.0)));
-                id += 1;
-            }
-            now += 3_000;
-        }
-        while let Some(at) = backend.next_event() {
-            backend.advance(at, &mut done);
-        }
-        known.extend(done.iter().map(|one| (one.id, one.at.0)));
-        known.sort_unstable();
-        known
-    }
+    use crate::testing::{backend, drive};
+    use serde_json::json;
 
     #[test]
     fn a_deferred_medium_is_done_when_the_medium_is() {
-        let fixed = CATALOG.iter().find(|entry| entry.name == "fixed").unwrap();
+        // 200 requests that are offered every 3 ns, or as soon as there is room.
+        let request = |id: u64| (id * 3_000, id * id % 97 * 64, 1, id % 3 == 0);
+        let requests: Vec<_> = (0..200).map(request).collect();
         for params in [
-            serde_json::json!({}),
-            serde_json::json!({ "bandwidth": "10 GB/s", "queue": 5 }),
-            serde_json::json!({ "write_latency": "900 ns", "banks": 2, "bank_cycle": "45 ns" }),
+            json!({}),
+            json!({ "bandwidth": "10 GB/s", "queue": 5 }),
+            json!({ "write_latency": "900 ns", "banks": 2, "bank_cycle": "45 ns" }),
         ] {
-            let medium: Box<dyn Medium> = (fixed.build)(&params).unwrap();
-            let backend = || medium.backend(MediumSite::alone(Bytes(1 << 28), 1));
-            let plain = times(backend());
-            assert_eq!(plain.len(), 200);
+            let fixed = || backend("fixed", &params, 1 << 28);
+            let plain = drive(&mut *fixed(), &requests, None);
+            assert!(!plain.done.contains(&u64::MAX), "{params}");
+            let deferred = drive(&mut DeferredMedium::new(fixed()), &requests, None);
+            assert_eq!(deferred.known, 0, "{params}");
             assert_eq!(
-                times(Box::new(DeferredMedium::new(backend()))),
-                plain,
+                (deferred.sent, deferred.done),
+                (plain.sent, plain.done),
                 "{params}"
             );
         }

@@ -269,31 +269,23 @@ impl MemoryBackend for FixedMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cxlab_engine::units::Dpa;
+    use crate::testing::{drive, prompt_times, request, statistics};
 
-    fn run(params: FixedParams, arrivals: &[(u64, u64, bool)]) -> Vec<u64> {
-        let mut backend = params.backend(MediumSite::alone(Bytes(1 << 30), 1));
-        let mut done = Vec::new();
-        for (id, (at, line, write)) in arrivals.iter().enumerate() {
-            assert!(backend.can_accept(SimTime(*at), *write));
-            let known = backend.enqueue(
-                SimTime(*at),
-                MemoryRequest {
-                    id: id as u32,
-                    dpa: Dpa(line * 64),
-                    lines: 1,
-                    write: *write,
-                },
-            );
-            done.extend(known.map(|at| Completion { id: id as u32, at }));
-        }
-        while let Some(at) = backend.next_event() {
-            backend.advance(at, &mut done);
-        }
-        let mut times = vec![0; arrivals.len()];
-        done.iter()
-            .for_each(|one| times[one.id as usize] = one.at.0);
-        times
+    fn backend(params: &FixedParams) -> Box<dyn MemoryBackend> {
+        params.backend(MediumSite::alone(Bytes(1 << 30), 1))
+    }
+
+    /// Completion times of requests (time, line, whether it writes).
+    fn run(params: &FixedParams, arrivals: &[(u64, u64, bool)]) -> Vec<u64> {
+        let request = |one: &(u64, u64, bool)| (one.0, one.1 * 64, 1, one.2);
+        let requests: Vec<_> = arrivals.iter().map(request).collect();
+        prompt_times(&mut *backend(params), &requests)
+    }
+
+    /// Completion times of reads of lines that all come at time 0.
+    fn run_reads(params: &FixedParams, lines: &[u64]) -> Vec<u64> {
+        let reads: Vec<_> = lines.iter().map(|line| (0, *line, false)).collect();
+        run(params, &reads)
     }
 
     #[test]
@@ -302,10 +294,8 @@ mod tests {
             write_latency: Some(Picos(7_000)),
             ..Default::default()
         };
-        assert_eq!(
-            run(params, &[(1_000, 3, false), (1_000, 4, true)]),
-            [47_000, 8_000]
-        );
+        let times = run(&params, &[(1_000, 3, false), (1_000, 4, true)]);
+        assert_eq!(times, [47_000, 8_000]);
     }
 
     #[test]
@@ -315,35 +305,22 @@ mod tests {
             bandwidth: Some(BytesPerSec(64_000_000_000)),
             ..Default::default()
         };
-        assert_eq!(
-            run(params, &[(0, 0, false), (0, 1, false), (0, 2, true)]),
-            [10_000, 11_000, 12_000]
-        );
+        let times = run(&params, &[(0, 0, false), (0, 1, false), (0, 2, true)]);
+        assert_eq!(times, [10_000, 11_000, 12_000]);
         let params = FixedParams {
             latency: Picos(10_000),
             banks: 2,
             bank_cycle: Picos(50_000),
             ..Default::default()
         };
-        assert_eq!(
-            run(
-                params.clone(),
-                &[(0, 0, false), (0, 2, false), (0, 1, false)]
-            ),
-            [10_000, 60_000, 10_000]
-        );
+        assert_eq!(run_reads(&params, &[0, 2, 1]), [10_000, 60_000, 10_000]);
         let skewed = FixedParams {
             bank_skew: true,
             ..params
         };
         // Lines 0 and 3 are in bank 0, lines 1 and 2 in bank 1.
-        assert_eq!(
-            run(
-                skewed,
-                &[(0, 0, false), (0, 2, false), (0, 1, false), (0, 3, false)]
-            ),
-            [10_000, 10_000, 60_000, 60_000]
-        );
+        let times = run_reads(&skewed, &[0, 2, 1, 3]);
+        assert_eq!(times, [10_000, 10_000, 60_000, 60_000]);
     }
 
     #[test]
@@ -355,30 +332,20 @@ mod tests {
             bank_cycle: Picos(50_000),
             ..Default::default()
         };
-        let mut backend = params.backend(MediumSite::alone(Bytes(1 << 30), 1));
-        let mut done = Vec::new();
+        let mut backend = backend(&params);
         // Two of bank 0, and one of bank 1, which is free.
-        for (id, line) in [0, 2, 1].into_iter().enumerate() {
-            let request = MemoryRequest {
-                id: id as u32,
-                dpa: Dpa(line * 64),
-                lines: 1,
-                write: false,
-            };
-            assert_eq!(backend.enqueue(SimTime(0), request), None);
-        }
-        backend.advance(SimTime(1_000_000), &mut done);
-        let times: Vec<(u32, u64)> = done.iter().map(|one| (one.id, one.at.0)).collect();
-        assert_eq!(times, [(0, 10_000), (1, 60_000), (2, 61_000)]);
-        let statistics = |backend: &dyn MemoryBackend| {
-            let mut all = Vec::new();
-            backend.statistics(SimTime(1_000_000), &mut all);
-            all.iter().map(|one| one.value).collect::<Vec<_>>()
+        let reads = [(0, 0, 1, false), (0, 128, 1, false), (0, 64, 1, false)];
+        let heard = drive(&mut *backend, &reads, None);
+        assert_eq!((heard.known, heard.sent), (0, vec![0; 3]));
+        assert_eq!(heard.done, [10_000, 60_000, 61_000]);
+        let values = |backend: &dyn MemoryBackend| {
+            let all = statistics(backend, 1_000_000).into_iter();
+            all.map(|one| one.value).collect::<Vec<_>>()
         };
         // One waits 50 ns for its bank, and the last 51 ns for the bus.
-        assert_eq!(statistics(&*backend), [3.0, 50.0 / 3.0, 51.0 / 3.0]);
+        assert_eq!(values(&*backend), [3.0, 50.0 / 3.0, 51.0 / 3.0]);
         backend.begin_measurement(SimTime(1_000_000));
-        assert_eq!(statistics(&*backend), [0.0, 0.0, 0.0]);
+        assert_eq!(values(&*backend), [0.0, 0.0, 0.0]);
     }
 
     #[test]
@@ -388,13 +355,8 @@ mod tests {
             queue: 1,
             ..Default::default()
         };
-        let mut backend = params.backend(MediumSite::alone(Bytes(1 << 30), 1));
-        let request = MemoryRequest {
-            id: 0,
-            dpa: Dpa(0),
-            lines: 1,
-            write: false,
-        };
+        let mut backend = backend(&params);
+        let request = request(0, 0, 1, false);
         assert!(backend.can_accept(SimTime(0), false));
         assert_eq!(backend.enqueue(SimTime(0), request), Some(SimTime(10_000)));
         assert!(!backend.can_accept(SimTime(9_999), false));

@@ -14,11 +14,18 @@ pub mod page_cache;
 pub mod plugin;
 pub mod pmem;
 pub mod prefetch;
+mod refusal;
 mod resident;
 mod split_requests;
 pub mod ssd;
 pub mod tag_array;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod testing;
 pub mod victim;
+
+#[cfg(test)]
+extern crate self as cxlab_memory;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,6 @@
 //! A medium inside another medium: its parameters, and one interface to it whether completions come
 //! from `enqueue` or from `advance`.
 
-use cxlab_engine::catalog::ParamError;
 use cxlab_engine::choice;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
@@ -16,15 +15,6 @@ choice!(
     CATALOG,
     Box<dyn Medium>
 );
-/// Prefixes the field of an error with the name of the part.
-pub(crate) fn within(part: &str, error: ParamError) -> ParamError {
-    let field = match error.field.as_str() {
-        "" => part.to_owned(),
-        field => format!("{part}.{field}"),
-    };
-    ParamError::new(field, error.message)
-}
-
 /// The files of a part; their fields are prefixed with the part's name.
 pub(crate) fn files_within(part: &str, medium: &dyn Medium) -> Vec<InputFile> {
     let mut files = medium.files();

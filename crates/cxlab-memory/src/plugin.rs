@@ -111,11 +111,8 @@ impl PluginParams {
                 rest = after;
                 continue;
             };
-            let file = number
-                .parse()
-                .ok()
-                .and_then(|number: usize| self.files.get(number));
-            let Some(file) = file else {
+            let parsed: Option<usize> = number.parse().ok();
+            let Some(file) = parsed.and_then(|number| self.files.get(number)) else {
                 let last = self.files.len() - 1;
                 let message = format!("found `{{{number}}}`; allowed: `{{0}}` to `{{{last}}}`");
                 return Err(ParamError::new("config", message));
@@ -181,19 +178,15 @@ impl Medium for PluginParams {
     }
 
     fn files(&self) -> Vec<InputFile> {
-        let library = InputFile {
-            field: "library".to_owned(),
-            path: PathBuf::from(&self.library),
+        let library = ("library".to_owned(), &self.library);
+        let files = self.files.iter().enumerate();
+        let files = files.map(|(number, path)| (format!("files[{number}]"), path));
+        let all = std::iter::once(library).chain(files);
+        let file = |(field, path): (String, &String)| InputFile {
+            field,
+            path: PathBuf::from(path),
         };
-        let files = self
-            .files
-            .iter()
-            .enumerate()
-            .map(|(number, path)| InputFile {
-                field: format!("files[{number}]"),
-                path: PathBuf::from(path),
-            });
-        std::iter::once(library).chain(files).collect()
+        all.map(file).collect()
     }
 
     fn runs_code(&self) -> bool {
@@ -294,8 +287,8 @@ impl MemoryBackend for PluginMemory {
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.now = self.now.max(now.0);
         let now = self.now;
-        self.ask(|medium| medium.can_accept(now, write))
-            .unwrap_or(false)
+        let answer = self.ask(|medium| medium.can_accept(now, write));
+        answer.unwrap_or(false)
     }
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
@@ -315,9 +308,8 @@ impl MemoryBackend for PluginMemory {
     fn next_event(&self) -> Option<SimTime> {
         match self.ask(cxlab_plugin::Medium::next_event)? {
             NEVER if !self.owners.is_empty() => {
-                self.fault(format_args!(
-                    "`next_event`: it has requests, and nothing will ever happen"
-                ));
+                let what = "it has requests, and nothing will ever happen";
+                self.fault(format_args!("`next_event`: {what}"));
                 None
             }
             NEVER => None,
@@ -353,16 +345,11 @@ impl MemoryBackend for PluginMemory {
             self.calls = 0;
         }
         if self.still > PATIENCE {
-            self.fault(format_args!(
-                "`advance`: nothing goes on at {} ps",
-                self.now
-            ));
+            self.fault(format_args!("`advance`: nothing goes on at {now} ps"));
         }
         if self.calls > MOST_CALLS {
-            self.fault(format_args!(
-                "`advance`: of {} requests none is done in {MOST_CALLS} calls",
-                self.owners.len()
-            ));
+            let none = format!("of {} requests none is done", self.owners.len());
+            self.fault(format_args!("`advance`: {none} in {MOST_CALLS} calls"));
         }
     }
 

@@ -2,16 +2,17 @@
 //! simulators use the same header; `adapters/compare.py` needs a checkout of these.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use cxlab_engine::catalog::{ParamError, find};
-use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{
-    CATALOG, Completion, FaultList, Medium, MediumSite, MemoryBackend, MemoryRequest, RunContext,
-};
+use common::{drain, request, statistics};
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{Bytes, SimTime};
+use cxlab_memory::{Completion, FaultList, Medium, MediumSite, MemoryBackend, RunContext};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -41,7 +42,7 @@ fn library() -> &'static Path {
 fn medium(config: &str) -> Box<dyn Medium> {
     cxlab_plugin::trust::trust_all();
     let params = json!({ "library": library(), "config": config, "in_process": true });
-    (find(CATALOG, "plugin").unwrap().build)(&params).unwrap()
+    common::medium("plugin", &params).unwrap()
 }
 
 fn backend(config: &str) -> (Box<dyn MemoryBackend>, FaultList) {
@@ -56,47 +57,29 @@ fn refusal(config: &str, capacity: Bytes) -> ParamError {
         .unwrap_err()
 }
 
-fn request(id: u32, dpa: u64, lines: u16, write: bool) -> MemoryRequest {
-    MemoryRequest {
-        id,
-        dpa: Dpa(dpa),
-        lines,
-        write,
-    }
-}
-
-/// Advances a medium from event to event until it has none.
-fn drain(memory: &mut dyn MemoryBackend, done: &mut Vec<Completion>) {
-    while let Some(at) = memory.next_event() {
-        memory.advance(at, done);
-    }
-}
-
 #[test]
 fn clock_edges_are_rounded_from_femtoseconds_and_do_not_drift() {
     // A period of 1/3 ns, rounded down to 333,333 fs.
     let (mut memory, faults) = backend("period_fs=333333 latency=20");
-    let mut done = Vec::new();
     memory.enqueue(SimTime(0), request(1, 0, 1, false));
-    drain(&mut *memory, &mut done);
+    let (done, _) = drain(&mut *memory);
     // Served at edge 1, complete at edge 21.
     assert_eq!(done[0].at, SimTime(21 * 333_333 / 1_000));
     // After a second without a request.
     let late = 1_000_000_000;
     memory.enqueue(SimTime(late), request(2, 0, 1, false));
-    drain(&mut *memory, &mut done);
+    let (done, _) = drain(&mut *memory);
     let edge = late * 1_000 / 333_333 + 1;
-    assert_eq!(done[1].at, SimTime((edge + 20) * 333_333 / 1_000));
+    assert_eq!(done[0].at, SimTime((edge + 20) * 333_333 / 1_000));
     assert_eq!(faults.first(), None);
 }
 
 #[test]
 fn a_request_of_several_lines_completes_with_its_last_transaction() {
     let (mut memory, faults) = backend("period_fs=1000000 queue=2 service=4 latency=10");
-    let mut done = Vec::new();
     memory.enqueue(SimTime(0), request(7, 0, 16, false));
     assert!(!memory.can_accept(SimTime(0), false), "14 lines wait");
-    drain(&mut *memory, &mut done);
+    let (done, _) = drain(&mut *memory);
     // Sixteen services, one each 4 clocks from clock 1, and the latency of the last.
     let at = SimTime((1 + 15 * 4 + 10) * 1_000);
     assert_eq!(done, [Completion { id: 7, at }]);
@@ -107,16 +90,13 @@ fn a_request_of_several_lines_completes_with_its_last_transaction() {
 fn a_transaction_of_several_lines_serves_a_request_that_is_shorter_or_begins_within() {
     let (mut memory, _) = backend("period_fs=1000000 bytes=256 latency=10 queue=9");
     assert_eq!(memory.granule(), 256);
-    let mut done = Vec::new();
     // Lines 3 and 4 are in two transactions; line 9 is in one.
     memory.enqueue(SimTime(0), request(1, 3 * 64, 2, false));
     memory.enqueue(SimTime(0), request(2, 9 * 64, 1, true));
-    drain(&mut *memory, &mut done);
+    let (done, _) = drain(&mut *memory);
     let at = [5 + 10, 9 + 10].map(|clock| SimTime(clock * 1_000));
     assert_eq!([done[0].at, done[1].at], at);
-    let mut list = Vec::new();
-    memory.statistics(SimTime(0), &mut list);
-    assert_eq!(list[0].value, 3.0);
+    assert_eq!(statistics(&*memory, 0)[0].value, 3.0);
 }
 
 #[test]
@@ -138,9 +118,8 @@ fn who_was_refused_is_woken_when_there_is_room() {
 #[test]
 fn a_posted_write_completes_at_the_next_edge() {
     let (mut memory, _) = backend("period_fs=1000000 posted=1 queue=1 service=8");
-    let mut done = Vec::new();
     memory.enqueue(SimTime(2_500), request(3, 0, 2, true));
-    drain(&mut *memory, &mut done);
+    let (done, _) = drain(&mut *memory);
     // The first line is taken at once, and the second after the edge at 3 ns has served the first.
     let at = SimTime(4_000);
     assert_eq!(done, [Completion { id: 3, at }]);

@@ -1,12 +1,15 @@
 //! Laws that every medium of the catalog must obey.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::path::Path;
 
+use common::{TimedRequest, drain, drive, medium, request, statistics};
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::{CATALOG, Completion, Medium, MediumSite, MemoryRequest};
+use cxlab_engine::units::{Bytes, SimTime};
+use cxlab_memory::{CATALOG, Medium, MediumSite, MemoryBackend, MemoryRequest};
 
 const CAPACITY: u64 = 1 << 30;
 /// The folder of curve files that samples name.
@@ -60,11 +63,10 @@ fn media() -> Vec<(String, Box<dyn Medium>)> {
         let samples = samples(entry.name);
         assert!(!samples.is_empty(), "no sample of `{}`", entry.name);
         for sample in samples {
-            let params = serde_json::from_str(sample).unwrap();
-            let mut medium = (entry.build)(&params).unwrap_or_else(|e| panic!("{sample}: {e}"));
-            medium
-                .load(Path::new(CURVES))
-                .unwrap_or_else(|e| panic!("{sample}: {e}"));
+            let built = medium(entry.name, &serde_json::from_str(sample).unwrap());
+            let mut medium = built.unwrap_or_else(|e| panic!("{sample}: {e}"));
+            let loaded = medium.load(Path::new(CURVES));
+            loaded.unwrap_or_else(|e| panic!("{sample}: {e}"));
             medium.check(Bytes(CAPACITY)).unwrap();
             all.push((format!("{} {sample}", entry.name), medium));
         }
@@ -72,8 +74,8 @@ fn media() -> Vec<(String, Box<dyn Medium>)> {
     all
 }
 
-/// Requests (time, line, lines, write): bursts, pauses, streams, and a hot set.
-fn traffic(seed: u64, count: usize) -> Vec<(u64, u64, u16, bool)> {
+/// Requests in bursts, pauses, streams, and a hot set.
+fn traffic(seed: u64, count: usize) -> Vec<TimedRequest> {
     let mut rng = StreamRng::new(seed, "traffic");
     let mut list = Vec::new();
     let (mut at, mut line) = (0, 0);
@@ -88,7 +90,7 @@ fn traffic(seed: u64, count: usize) -> Vec<(u64, u64, u16, bool)> {
                 1 => rng.below(256) * 64,
                 _ => rng.below(CAPACITY / 64),
             } % (CAPACITY / 64 - 64);
-            list.push((at, line, lines, rng.chance(writes)));
+            list.push((at, line * 64, lines, rng.chance(writes)));
             at += rng.below(2 * gap + 1);
         }
     }
@@ -98,45 +100,9 @@ fn traffic(seed: u64, count: usize) -> Vec<(u64, u64, u16, bool)> {
 
 /// The time at which each request was done. The owner wakes up at each event, and every
 /// `step` if given.
-fn run(medium: &dyn Medium, requests: &[(u64, u64, u16, bool)], step: Option<u64>) -> Vec<u64> {
+fn run(medium: &dyn Medium, requests: &[TimedRequest], step: Option<u64>) -> Vec<u64> {
     let mut memory = medium.backend(MediumSite::alone(Bytes(CAPACITY), 3));
-    let mut ends = vec![u64::MAX; requests.len()];
-    let (mut now, mut next, mut told) = (0, 0, 0);
-    let mut done: Vec<Completion> = Vec::new();
-    loop {
-        memory.advance(SimTime(now), &mut done);
-        for one in done.drain(..) {
-            assert!(one.at.0 >= told, "told out of order");
-            told = one.at.0;
-            assert!(told <= now, "told of what is not done");
-            assert_eq!(ends[one.id as usize], u64::MAX, "done twice");
-            ends[one.id as usize] = told;
-        }
-        while let Some((at, line, lines, write)) = requests.get(next).copied()
-            && at <= now
-            && memory.can_accept(SimTime(now), write)
-        {
-            let request = MemoryRequest {
-                id: next as u32,
-                dpa: Dpa(line * 64),
-                lines,
-                write,
-            };
-            if let Some(at) = memory.enqueue(SimTime(now), request) {
-                assert!(at.0 >= now, "done before it came");
-                ends[next] = at.0;
-            }
-            next += 1;
-        }
-        let wish = requests.get(next).map(|one| one.0).filter(|at| *at > now);
-        let event = memory.next_event().map(|at| at.0.max(now));
-        let idle = next == requests.len() && ends.iter().all(|end| *end != u64::MAX);
-        let Some(soonest) = wish.into_iter().chain(event).min().filter(|_| !idle) else {
-            break;
-        };
-        now = step.map_or(soonest, |step| soonest.min(now + step));
-    }
-    ends
+    drive(memory.as_mut(), requests, step).done
 }
 
 #[test]
@@ -176,7 +142,7 @@ fn a_constant_idle_read_is_what_an_idle_read_takes() {
         let Some(expected) = medium.idle_read_ps() else {
             continue;
         };
-        let ends = run(medium.as_ref(), &[(5_000, 3, 1, false)], None);
+        let ends = run(medium.as_ref(), &[(5_000, 192, 1, false)], None);
         assert_eq!(ends, [5_000 + expected], "{name}");
     }
 }
@@ -185,22 +151,15 @@ fn a_constant_idle_read_is_what_an_idle_read_takes() {
 fn statistics_keep_their_names_and_none_comes_twice() {
     for (name, medium) in media() {
         let mut memory = medium.backend(MediumSite::alone(Bytes(CAPACITY), 3));
-        let names = |memory: &dyn cxlab_memory::MemoryBackend, now: u64| {
-            let mut list = Vec::new();
-            memory.statistics(SimTime(now), &mut list);
+        let names = |memory: &dyn MemoryBackend, now: u64| {
+            let list = statistics(memory, now);
             assert!(list.iter().all(|one| one.value.is_finite()), "{name}");
             list.into_iter().map(|one| one.name).collect::<Vec<_>>()
         };
         let before = names(memory.as_ref(), 0);
         memory.begin_measurement(SimTime(1_000));
         if memory.can_accept(SimTime(1_000), true) {
-            let request = MemoryRequest {
-                id: 0,
-                dpa: Dpa(64),
-                lines: 1,
-                write: true,
-            };
-            memory.enqueue(SimTime(1_000), request);
+            memory.enqueue(SimTime(1_000), request(0, 64, 1, true));
         }
         memory.advance(SimTime(2_000_000), &mut Vec::new());
         let after = names(memory.as_ref(), 2_000_000);
@@ -258,51 +217,35 @@ const WARMED: [(&str, &str); 10] = [
 
 /// Runs a single request until all of its consequences have ended. Returns the time of its
 /// completion, and that end.
-fn alone(
-    memory: &mut dyn cxlab_memory::MemoryBackend,
-    now: u64,
-    request: MemoryRequest,
-) -> [u64; 2] {
-    let mut done = Vec::new();
+fn alone(memory: &mut dyn MemoryBackend, now: u64, request: MemoryRequest) -> [u64; 2] {
     assert!(memory.can_accept(SimTime(now), request.write));
     let known = memory.enqueue(SimTime(now), request);
-    let mut end = now;
-    while let Some(at) = memory.next_event() {
-        end = end.max(at.0);
-        memory.advance(at, &mut done);
-    }
-    let at = known.unwrap_or_else(|| done[0].at).0;
-    [at, end.max(at)]
+    let (done, end) = drain(memory);
+    let at = known.unwrap_or_else(|| done[0].at);
+    [at.0, end.max(at).0]
 }
 
 #[test]
 fn what_was_warmed_takes_as_long_as_what_was_run_one_by_one() {
     for (kind, sample) in WARMED {
-        let entry = CATALOG.iter().find(|entry| entry.name == kind).unwrap();
-        let medium = (entry.build)(&serde_json::from_str(sample).unwrap()).unwrap();
+        let medium = medium(kind, &serde_json::from_str(sample).unwrap()).unwrap();
         assert_eq!(medium.keeps_state(), kind != "fixed");
         assert!(medium.can_be_warmed());
         let capacity = Bytes(CAPACITY / 4);
-        medium
-            .check(capacity)
-            .unwrap_or_else(|e| panic!("{sample}: {e}"));
+        let checked = medium.check(capacity);
+        checked.unwrap_or_else(|e| panic!("{sample}: {e}"));
         let backend = || medium.backend(MediumSite::alone(capacity, 3));
         let (mut run, mut warmed, mut untouched) = (backend(), backend(), backend());
         let mut now = 0;
         let mut all = traffic(7, 30_000);
         // Requests of one line to a region that is larger than each cache; half of them go to a
         // part of it.
-        for (at, line, lines, _) in &mut all {
-            *line %= if *at % 2 == 0 { 1 << 12 } else { 1 << 17 };
+        for (at, dpa, lines, _) in &mut all {
+            *dpa %= if *at % 2 == 0 { 1 << 18 } else { 1 << 23 };
             *lines = 1;
         }
         let (before, probes) = all.split_at(26_000);
-        let request = |(_, line, lines, write): (u64, u64, u16, bool)| MemoryRequest {
-            id: 0,
-            dpa: Dpa(line * 64),
-            lines,
-            write,
-        };
+        let request = |(_, dpa, lines, write): TimedRequest| request(0, dpa, lines, write);
         for one in before.iter().copied().map(request) {
             [_, now] = alone(run.as_mut(), now + 1_000_000, one);
             warmed.warm(one);
@@ -310,11 +253,8 @@ fn what_was_warmed_takes_as_long_as_what_was_run_one_by_one() {
         let mut differs = 0;
         let mut ends = [now; 3];
         // The last lines are still in row buffers.
-        let last = before
-            .iter()
-            .rev()
-            .take(16)
-            .map(|one| (one.0, one.1, one.2, false));
+        let last = before.iter().rev().take(16);
+        let last = last.map(|one| (one.0, one.1, one.2, false));
         let probes = last.chain(probes.iter().copied());
         for (number, one) in probes.map(request).enumerate() {
             let mut times = [0; 3];

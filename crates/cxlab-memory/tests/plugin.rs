@@ -1,14 +1,16 @@
 //! The worked example of a medium in C, and libraries with faults.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cxlab_engine::catalog::{ParamError, find};
-use cxlab_engine::units::{Bytes, Dpa, SimTime};
+use common::{drain, request, statistics};
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{Bytes, SimTime};
 use cxlab_memory::{
-    CATALOG, Completion, FaultList, InputFile, Medium, MediumSite, MemoryBackend, MemoryRequest,
-    RunContext,
+    FaultList, InputFile, Medium, MediumSite, MemoryBackend, MemoryRequest, RunContext,
 };
 use serde_json::{Value, json};
 
@@ -48,7 +50,7 @@ fn bad(fault: &str) -> String {
 
 fn medium(kind: &str, params: Value) -> Result<Box<dyn Medium>, ParamError> {
     cxlab_plugin::trust::trust_all();
-    (find(CATALOG, kind).unwrap().build)(&params)
+    common::medium(kind, &params)
 }
 
 /// Builds a medium in this process. Media with their own process are tested through the command
@@ -63,12 +65,7 @@ fn backend(library: &str, config: &str) -> (Box<dyn MemoryBackend>, FaultList) {
 }
 
 fn read(id: u32, line: u64) -> MemoryRequest {
-    MemoryRequest {
-        id,
-        dpa: Dpa(line * 64),
-        lines: 1,
-        write: false,
-    }
+    request(id, line * 64, 1, false)
 }
 
 #[test]
@@ -79,21 +76,12 @@ fn the_example_serves_one_request_after_the_other() {
         assert!(backend.can_accept(SimTime(1_000), false));
         assert_eq!(backend.enqueue(SimTime(1_000), read(id, 3)), None);
     }
-    assert!(
-        !backend.can_accept(SimTime(1_000), true),
-        "its queue holds two"
-    );
-    let mut done = Vec::new();
-    while let Some(at) = backend.next_event() {
-        backend.advance(at, &mut done);
-    }
-    let at = |id, at| Completion {
-        id,
-        at: SimTime(at),
-    };
-    assert_eq!(done, [at(7, 81_000), at(9, 161_000)]);
-    let mut list = Vec::new();
-    backend.statistics(SimTime(0), &mut list);
+    let more = backend.can_accept(SimTime(1_000), true);
+    assert!(!more, "its queue holds two");
+    let (done, _) = drain(&mut *backend);
+    let done: Vec<(u32, u64)> = done.iter().map(|one| (one.id, one.at.0)).collect();
+    assert_eq!(done, [(7, 81_000), (9, 161_000)]);
+    let list = statistics(&*backend, 0);
     assert_eq!((list[0].name.as_str(), list[0].value), ("lines", 2.0));
     assert_eq!(faults.first(), None);
 }
@@ -101,11 +89,7 @@ fn the_example_serves_one_request_after_the_other() {
 #[test]
 fn statistics_count_from_the_beginning_of_the_measurement() {
     let (mut backend, faults) = backend(&example(), "latency_ps=80000 queue=8");
-    let lines = |backend: &dyn MemoryBackend| {
-        let mut list = Vec::new();
-        backend.statistics(SimTime(0), &mut list);
-        list[0].value
-    };
+    let lines = |backend: &dyn MemoryBackend| statistics(backend, 0)[0].value;
     backend.enqueue(SimTime(0), read(1, 0));
     backend.enqueue(SimTime(0), read(2, 0));
     assert_eq!(lines(&*backend), 2.0);
@@ -141,10 +125,7 @@ fn it_stands_behind_a_cache_like_any_medium() {
     for line in 0..64 {
         cache.enqueue(SimTime(0), read(line, line.into()));
     }
-    let mut done = Vec::new();
-    while let Some(at) = cache.next_event() {
-        cache.advance(at, &mut done);
-    }
+    let (done, _) = drain(&mut *cache);
     assert_eq!(done.len(), 64);
     let end = SimTime(4_000 + 64 * 3_000_000);
     assert!(done.iter().all(|one| one.at == end), "a page of 64 lines");
@@ -163,10 +144,8 @@ fn a_library_that_is_none_or_of_another_version_is_one_clear_mistake() {
     let missing = refused(json!({ "library": "/nowhere/lib.so" }));
     assert_eq!(missing.field, "library");
     let says = missing.message.to_lowercase();
-    assert!(
-        says.contains("/nowhere/lib.so") && says.contains("no such file"),
-        "{missing}"
-    );
+    assert!(says.contains("/nowhere/lib.so"), "{missing}");
+    assert!(says.contains("no such file"), "{missing}");
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     assert_eq!(refused(json!({ "library": text })).field, "library");
     for (fault, says) in [
@@ -185,24 +164,20 @@ fn a_library_that_is_none_or_of_another_version_is_one_clear_mistake() {
     assert_eq!(error.field, "config");
     let error = refused(json!({ "library": example(), "config": "speed=high" }));
     assert_eq!(error.field, "config");
-    assert!(
-        error.message.contains("found `speed=high`; allowed"),
-        "{error}"
-    );
+    let says = "found `speed=high`; allowed";
+    assert!(error.message.contains(says), "{error}");
     assert!(refused(json!({ "config": "" })).message.contains("library"));
 }
 
 #[test]
 fn a_library_that_breaks_the_interface_is_a_fault_and_silent_from_then_on() {
+    let forgets = "`next_event`: it has requests, and nothing will ever happen";
     for (fault, says) in [
         ("TWICE", "`advance`: request 0 is not under way"),
         ("UNKNOWN_ID", "`advance`: request 77 is not under way"),
         ("TOO_EARLY", "`advance`: at 1000 ps, done at 1001 after 0"),
         ("TOO_MANY", "`advance`: 65 completions for a room of 64"),
-        (
-            "FORGETS",
-            "`next_event`: it has requests, and nothing will ever happen",
-        ),
+        ("FORGETS", forgets),
         ("GOES_BACK", "`next_event`: at 5000 ps, found 4999"),
         ("STANDS_STILL", "`advance`: nothing goes on at 1000 ps"),
     ] {
@@ -211,10 +186,7 @@ fn a_library_that_breaks_the_interface_is_a_fault_and_silent_from_then_on() {
         let (mut backend, faults) = backend(&library, "0");
         assert!(backend.can_accept(SimTime(begin), false));
         backend.enqueue(SimTime(begin), read(0, 0));
-        let mut done = Vec::new();
-        while let Some(at) = backend.next_event() {
-            backend.advance(at, &mut done);
-        }
+        drain(&mut *backend);
         let (_, what) = faults.first().expect(fault);
         let expected = format!("the plug-in `{library}`: {says}");
         assert_eq!(what, expected);
@@ -231,10 +203,8 @@ fn a_medium_without_a_process_or_a_word_of_the_user_says_what_is_missing() {
     assert!(error.message.contains("`in_process = true`"), "{error}");
     let error = medium("plugin", json!({ "library": "x", "patience": "1 us" }));
     let error = error.err().expect("too short");
-    assert_eq!(
-        (error.field.as_str(), error.message.as_str()),
-        ("patience", "found 1 us; allowed: 1 ms to 1 h")
-    );
+    assert_eq!(error.field, "patience");
+    assert_eq!(error.message, "found 1 us; allowed: 1 ms to 1 h");
 }
 
 #[test]
@@ -288,9 +258,7 @@ fn a_medium_names_its_library_however_deep_it_lies() {
     assert_eq!(found("interleaved", several), expected("media[1].library"));
     assert!(found("fixed", json!({})).is_empty());
     let with_files = json!({ "library": "media/lib.so", "files": ["a.ini", "b.ini"] });
-    let fields: Vec<String> = found("plugin", with_files)
-        .into_iter()
-        .map(|file| file.field)
-        .collect();
+    let files = found("plugin", with_files).into_iter();
+    let fields: Vec<String> = files.map(|file| file.field).collect();
     assert_eq!(fields, ["library", "files[0]", "files[1]"]);
 }

@@ -3,6 +3,7 @@
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::choice;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::pool::{BlockRun, Pool, PoolBlock};
@@ -22,6 +23,13 @@ pub struct BlockDemand {
 
 /// A policy by which blocks of a pool are granted and taken back.
 pub trait GrantPolicy: std::fmt::Debug + Send + Sync {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// A parameter that is out of range.
+    fn check(&self) -> Result<(), ParamError> {
+        Ok(())
+    }
     /// The blocks to grant to a host that needs more blocks than it has. With them, the host has at least
     /// as many as it needs. `None` if the demand is refused, so the host receives no block.
     fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>>;
@@ -34,40 +42,38 @@ pub trait GrantPolicy: std::fmt::Debug + Send + Sync {
 
 /// Every grant policy, in the order of `cxlab list`.
 pub const CATALOG: &[Entry<Box<dyn GrantPolicy>>] = &[
-    Entry {
-        name: "static",
-        summary: "each host has an equal part of the pool, and is granted blocks of that alone",
-        schema: <Static as JsonSchema>::json_schema,
-        build: |params| built::<Static>(params),
-    },
-    Entry {
-        name: "on-demand",
-        summary: "the first free blocks, in the order of devices and addresses",
-        schema: <OnDemand as JsonSchema>::json_schema,
-        build: |params| built::<OnDemand>(params),
-    },
-    Entry {
-        name: "best-fit",
-        summary: "the smallest free blocks in a row that are enough, or else the most in a row first",
-        schema: <BestFit as JsonSchema>::json_schema,
-        build: |params| built::<BestFit>(params),
-    },
-    Entry {
-        name: "watermark",
-        summary: "as on-demand, and a reserve, which is taken back only above a mark",
-        schema: <Watermark as JsonSchema>::json_schema,
-        build: |params| {
-            let built = read_params::<Watermark>(params)?;
-            built.check()?;
-            Ok(Box::new(built))
-        },
-    },
+    entry::<Static>(
+        "static",
+        "each host has an equal part of the pool, and is granted blocks of that alone",
+    ),
+    entry::<OnDemand>(
+        "on-demand",
+        "the first free blocks, in the order of devices and addresses",
+    ),
+    entry::<BestFit>(
+        "best-fit",
+        "the smallest free blocks in a row that are enough, or else the most in a row first",
+    ),
+    entry::<Watermark>(
+        "watermark",
+        "as on-demand, and a reserve, which is taken back only above a mark",
+    ),
 ];
 
-fn built<P: GrantPolicy + serde::de::DeserializeOwned + 'static>(
-    params: &serde_json::Value,
-) -> Result<Box<dyn GrantPolicy>, ParamError> {
-    Ok(Box::new(read_params::<P>(params)?))
+const fn entry<P: GrantPolicy + JsonSchema + DeserializeOwned + 'static>(
+    name: &'static str,
+    summary: &'static str,
+) -> Entry<Box<dyn GrantPolicy>> {
+    Entry {
+        name,
+        summary,
+        schema: P::json_schema,
+        build: |params| {
+            let policy = read_params::<P>(params)?;
+            policy.check()?;
+            Ok(Box::new(policy))
+        },
+    }
 }
 
 choice!(
@@ -105,10 +111,8 @@ impl GrantPolicy for Static {
     fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>> {
         let part = pool.total() as usize / demand.hosts;
         let own = pool.blocks().skip(demand.host * part).take(part);
-        first(
-            own.filter(|block| pool.is_free(*block)),
-            demand.needs - demand.has,
-        )
+        let free = own.filter(|block| pool.is_free(*block));
+        first(free, demand.needs - demand.has)
     }
 }
 
@@ -165,29 +169,25 @@ impl Default for Watermark {
     }
 }
 
-impl Watermark {
-    fn check(&self) -> Result<(), ParamError> {
-        if !(0.0..=16.0).contains(&self.reserve) {
-            let message = format!("found {}; allowed: 0 to 16", self.reserve);
-            return Err(ParamError::new("reserve", message));
-        }
-        if !(self.reserve..=16.0).contains(&self.most) {
-            let message = format!(
-                "found {}; allowed: `reserve`, {}, to 16",
-                self.most, self.reserve
-            );
-            return Err(ParamError::new("most", message));
-        }
-        Ok(())
-    }
-}
-
 /// The needs plus a fraction of them, in whole blocks.
 fn beyond(needs: u32, part: f64) -> u32 {
     needs.saturating_add((f64::from(needs) * part).ceil() as u32)
 }
 
 impl GrantPolicy for Watermark {
+    fn check(&self) -> Result<(), ParamError> {
+        let (reserve, most) = (self.reserve, self.most);
+        if !(0.0..=16.0).contains(&reserve) {
+            let message = format!("found {reserve}; allowed: 0 to 16");
+            return Err(ParamError::new("reserve", message));
+        }
+        if !(reserve..=16.0).contains(&most) {
+            let message = format!("found {most}; allowed: `reserve`, {reserve}, to 16");
+            return Err(ParamError::new("most", message));
+        }
+        Ok(())
+    }
+
     fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>> {
         let wanted = beyond(demand.needs, self.reserve) - demand.has;
         let count = wanted.min(pool.free()).max(demand.needs - demand.has);

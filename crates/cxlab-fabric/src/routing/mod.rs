@@ -4,24 +4,18 @@
 //! The kinds of routing form a catalog. All of them choose among the same paths ([`AllowedPaths`]): a switch calls
 //! [`RoutingTables::candidates`], and [`RoutingKind::pick`] chooses among the result.
 
-mod adaptive;
 mod candidates;
 pub mod deadlock;
 mod distances;
+mod kinds;
 #[cfg(test)]
 mod laws;
-mod oblivious;
 mod order;
 mod ports;
-mod random;
-mod shortest;
 mod tables;
 pub mod vcs;
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
-
+pub use kinds::CATALOG;
 pub use ports::{PortPeer, SwitchPorts};
 pub use tables::{AllowedPaths, RoutingTables};
 
@@ -38,14 +32,6 @@ pub enum RoutingKind {
     /// The least congested output at the time of the decision.
     Adaptive,
 }
-
-/// Every kind of routing, in the order of `cxlab list`.
-pub const CATALOG: &[Entry<RoutingKind>] = &[
-    shortest::ENTRY,
-    oblivious::ENTRY,
-    random::ENTRY,
-    adaptive::ENTRY,
-];
 
 impl RoutingKind {
     /// The output port for a message at `switch`: one of `candidates`, which must not be
@@ -70,10 +56,12 @@ impl RoutingKind {
             "a message for endpoint {destination} has no way on"
         );
         match self {
-            RoutingKind::Shortest => shortest::narrow(candidates, destination)[0],
-            RoutingKind::Oblivious => oblivious::pick(candidates, switch, source, destination),
-            RoutingKind::Random => random::pick(candidates, random()),
-            RoutingKind::Adaptive => adaptive::pick(candidates, congestion),
+            RoutingKind::Shortest => kinds::narrow(candidates, destination)[0],
+            RoutingKind::Oblivious => {
+                kinds::pick_oblivious(candidates, switch, source, destination)
+            }
+            RoutingKind::Random => kinds::pick_random(candidates, random()),
+            RoutingKind::Adaptive => kinds::pick_adaptive(candidates, congestion),
         }
     }
 
@@ -94,22 +82,4 @@ impl RoutingKind {
             RoutingKind::Random | RoutingKind::Adaptive => false,
         }
     }
-}
-
-/// Parameters of a routing without parameters.
-#[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-struct NoParameters {}
-
-/// The `schema` function of an entry without parameters.
-fn no_schema(generator: &mut SchemaGenerator) -> Schema {
-    NoParameters::json_schema(generator)
-}
-
-/// Builds a routing that accepts no parameters.
-fn without_parameters(
-    params: &serde_json::Value,
-    kind: RoutingKind,
-) -> Result<RoutingKind, ParamError> {
-    read_params::<NoParameters>(params).map(|NoParameters {}| kind)
 }

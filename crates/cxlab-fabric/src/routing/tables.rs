@@ -105,9 +105,7 @@ impl RoutingTables {
         kind: RoutingKind,
         is_cut: impl Fn(usize) -> bool,
     ) -> Result<Self, FabricError> {
-        if let Some(problem) = graph.problems().into_iter().next() {
-            return Err(problem);
-        }
+        graph.check()?;
         let mut ports = SwitchPorts::number(graph)?;
         ports.cut(is_cut);
         let distances = SwitchDistances::measure(&ports);
@@ -165,7 +163,7 @@ impl RoutingTables {
         };
         let all = self.candidates.of(switch, row);
         match self.kind {
-            RoutingKind::Shortest => super::shortest::narrow(all, destination),
+            RoutingKind::Shortest => super::kinds::narrow(all, destination),
             RoutingKind::Oblivious | RoutingKind::Random | RoutingKind::Adaptive => all,
         }
     }
@@ -253,29 +251,18 @@ impl RoutingTables {
 
     /// Checks that every requester reaches a device and every device a requester.
     fn check_isolation(&self, graph: &FabricGraph) -> Result<(), FabricError> {
-        let devices = graph.endpoints.device_range();
-        for requester in 0..self.requesters {
-            if !devices
-                .clone()
-                .any(|device| self.hops(requester, device).is_some())
-            {
-                let endpoint = graph.endpoints.name(requester).to_owned();
-                return Err(FabricError::Isolated {
-                    endpoint,
-                    peer: "device",
-                });
-            }
+        let endpoints = &graph.endpoints;
+        let joins = |requester, device| self.hops(requester, device).is_some();
+        let is_joined = |endpoint| match endpoints.is_requester(endpoint) {
+            true => endpoints
+                .device_range()
+                .any(|device| joins(endpoint, device)),
+            false => (0..self.requesters).any(|requester| joins(requester, endpoint)),
+        };
+        match (0..endpoints.len()).find(|endpoint| !is_joined(*endpoint)) {
+            Some(endpoint) => Err(graph.isolated(endpoint)),
+            None => Ok(()),
         }
-        for device in devices {
-            if !(0..self.requesters).any(|requester| self.hops(requester, device).is_some()) {
-                let endpoint = graph.endpoints.name(device).to_owned();
-                return Err(FabricError::Isolated {
-                    endpoint,
-                    peer: "requester",
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Chooses paths and virtual channels. The search tries one virtual channel, then all shortest

@@ -44,9 +44,7 @@ pub fn check(
     graph: &FabricGraph,
     hierarchy: &VcsHierarchy,
 ) -> Result<Vec<Vec<usize>>, FabricError> {
-    if let Some(problem) = graph.problems().into_iter().next() {
-        return Err(problem);
-    }
+    graph.check()?;
     let fabric = VcsFabric {
         graph,
         ports: SwitchPorts::number(graph)?,
@@ -61,11 +59,7 @@ pub fn check(
     };
     for device in graph.endpoints.device_range() {
         if !reached.iter().any(|devices| devices.contains(&device)) {
-            let endpoint = graph.endpoints.name(device).to_owned();
-            return Err(FabricError::Isolated {
-                endpoint,
-                peer: "requester",
-            });
+            return Err(graph.isolated(device));
         }
     }
     Ok(reached)
@@ -210,101 +204,77 @@ mod tests {
     }
 
     fn chain(switches: usize, requesters: usize, devices: usize) -> FabricGraph {
-        built(
-            "chain",
-            json!({ "switches": switches }),
-            requesters,
-            devices,
-        )
+        let params = json!({ "switches": switches });
+        built("chain", params, requesters, devices)
+    }
+
+    /// The devices that each requester reaches with a single VCS in each switch.
+    fn single(graph: &FabricGraph) -> Result<Vec<Vec<usize>>, FabricError> {
+        check(graph, &VcsHierarchy::Single)
+    }
+
+    /// The devices that each requester reaches with these bindings.
+    fn bound(
+        graph: &FabricGraph,
+        bindings: &[(usize, usize)],
+    ) -> Result<Vec<Vec<usize>>, FabricError> {
+        check(graph, &VcsHierarchy::Multiple(bindings.to_vec()))
     }
 
     #[test]
     fn one_host_above_a_tree_reaches_all_devices() {
         let tree = built("tree", json!({}), 1, 5);
-        assert_eq!(
-            check(&tree, &VcsHierarchy::Single),
-            Ok(vec![vec![1, 2, 3, 4, 5]])
-        );
-        assert_eq!(
-            check(&chain(3, 1, 2), &VcsHierarchy::Single),
-            Ok(vec![vec![1, 2]])
-        );
+        assert_eq!(single(&tree), Ok(vec![vec![1, 2, 3, 4, 5]]));
+        assert_eq!(single(&chain(3, 1, 2)), Ok(vec![vec![1, 2]]));
     }
 
     #[test]
     fn a_ring_is_no_hierarchy() {
-        let ring = built("ring", json!({}), 1, 3);
-        let error = check(&ring, &VcsHierarchy::Single).unwrap_err();
-        assert!(
-            matches!(error, FabricError::HierarchyLoop { .. }),
-            "{error}"
-        );
         let mut doubled = chain(2, 1, 1);
         doubled.add_link(0, 1);
-        let error = check(&doubled, &VcsHierarchy::Single).unwrap_err();
-        assert!(
-            matches!(error, FabricError::HierarchyLoop { .. }),
-            "{error}"
-        );
+        for graph in [built("ring", json!({}), 1, 3), doubled] {
+            let error = single(&graph).unwrap_err();
+            let is_loop = matches!(error, FabricError::HierarchyLoop { .. });
+            assert!(is_loop, "{:?}: {error}", graph.links);
+        }
     }
 
     #[test]
     fn a_single_vcs_has_one_host_and_several_have_one_for_each_device() {
         let switch = chain(1, 2, 4);
-        let error = check(&switch, &VcsHierarchy::Single).unwrap_err();
         assert_eq!(
-            error.to_string(),
+            single(&switch).unwrap_err().to_string(),
             "switch `sw0` is below both `host0` and `host1`, but a single VCS has one upstream \
              port (use several VCSs or a PBR fabric)"
         );
-        let reached = check(&switch, &VcsHierarchy::Multiple(Vec::new()));
-        assert_eq!(reached, Ok(vec![vec![2, 4], vec![3, 5]]));
-        let reached = check(&switch, &VcsHierarchy::Multiple(vec![(2, 1)]));
+        assert_eq!(bound(&switch, &[]), Ok(vec![vec![2, 4], vec![3, 5]]));
+        let reached = bound(&switch, &[(2, 1)]);
         assert_eq!(reached, Ok(vec![vec![4], vec![2, 3, 5]]));
-        let error = check(&switch, &VcsHierarchy::Multiple(vec![(2, 1), (2, 0)])).unwrap_err();
-        assert_eq!(
-            error,
-            FabricError::BoundTwice {
-                device: "device0".into()
-            }
-        );
-        let error = check(&switch, &VcsHierarchy::Multiple(vec![(1, 0)])).unwrap_err();
-        assert_eq!(
-            error,
-            FabricError::NoSuchBinding {
-                device: 1,
-                requester: 0
-            }
-        );
+        let device = "device0".into();
+        let error = bound(&switch, &[(2, 1), (2, 0)]);
+        assert_eq!(error, Err(FabricError::BoundTwice { device }));
+        let (device, requester) = (1, 0);
+        let error = bound(&switch, &[(device, requester)]);
+        assert_eq!(error, Err(FabricError::NoSuchBinding { device, requester }));
     }
 
     #[test]
     fn a_link_between_switches_serves_one_host() {
-        let error = check(&chain(2, 2, 2), &VcsHierarchy::Multiple(Vec::new())).unwrap_err();
-        assert!(
-            matches!(error, FabricError::SharedHierarchyLink { .. }),
-            "{error}"
-        );
+        let two = chain(2, 2, 2);
+        let error = bound(&two, &[]).unwrap_err();
+        let is_shared = matches!(error, FabricError::SharedHierarchyLink { .. });
+        assert!(is_shared, "{error}");
         // If both devices are bound to one host, only that host uses the link.
-        let bindings = VcsHierarchy::Multiple(vec![(2, 0), (3, 0)]);
-        assert_eq!(
-            check(&chain(2, 2, 2), &bindings),
-            Ok(vec![vec![2, 3], vec![]])
-        );
+        let reached = bound(&two, &[(2, 0), (3, 0)]);
+        assert_eq!(reached, Ok(vec![vec![2, 3], vec![]]));
     }
 
     #[test]
     fn root_ports_are_hierarchies_of_their_own() {
         let direct = built("direct", json!({}), 2, 4);
-        assert_eq!(
-            check(&direct, &VcsHierarchy::Single),
-            Ok(vec![vec![2, 4], vec![3, 5]])
-        );
-        let bindings = VcsHierarchy::Multiple(vec![(2, 1)]);
-        let error = check(&direct, &bindings).unwrap_err();
-        assert!(
-            matches!(error, FabricError::UnreachableDevice { .. }),
-            "{error}"
-        );
+        assert_eq!(single(&direct), Ok(vec![vec![2, 4], vec![3, 5]]));
+        let error = bound(&direct, &[(2, 1)]).unwrap_err();
+        let is_apart = matches!(error, FabricError::UnreachableDevice { .. });
+        assert!(is_apart, "{error}");
     }
 }

@@ -5,15 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::size::{MAX_SWITCHES, bounded, one_per_pair};
-use super::{Placement, Topology, build_from, schema_of};
+use super::{Placement, Topology, entry};
 use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "chain",
-    summary: "switches in a row, each linked to the next",
-    schema: schema_of::<Chain>,
-    build: build_from::<Chain>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> =
+    entry::<Chain>("chain", "switches in a row, each linked to the next");
 
 /// Switches `sw0`, `sw1`, ... in a row.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +24,7 @@ pub struct Chain {
 impl Topology for Chain {
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
         let default = one_per_pair(endpoints, 1);
-        let switches = bounded("switches", self.switches, default, 1, MAX_SWITCHES)?;
+        let switches = bounded("switches", self.switches, default, 1..=MAX_SWITCHES)?;
         let mut graph = FabricGraph::new(endpoints);
         graph.arrangement = Arrangement::Line;
         for i in 0..switches {

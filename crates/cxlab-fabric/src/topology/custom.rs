@@ -7,15 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::size::MAX_SWITCHES;
-use super::{Topology, build_from, schema_of};
+use super::{Topology, entry};
 use crate::graph::{Attachment, Endpoints, FabricGraph, SwitchLink};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "custom",
-    summary: "switches and links written out by name",
-    schema: schema_of::<Custom>,
-    build: build_from::<Custom>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> =
+    entry::<Custom>("custom", "switches and links written out by name");
 
 /// Each endpoint occurs in one link, except that an endpoint without a switch may have several links to
 /// endpoints of the other kind.

@@ -4,15 +4,13 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Topology, build_from, schema_of};
+use super::{Topology, entry};
 use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "direct",
-    summary: "no switch: each device on a root port of its requester, and reached by it alone",
-    schema: schema_of::<Direct>,
-    build: build_from::<Direct>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<Direct>(
+    "direct",
+    "no switch: each device on a root port of its requester, and reached by it alone",
+);
 
 /// Device j has a link to requester j mod r and to nothing else. The number of devices must be a multiple
 /// of the number r of requesters. A requester reaches only its own devices.

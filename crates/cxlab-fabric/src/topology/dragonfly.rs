@@ -7,16 +7,14 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::size::{MAX_SWITCHES, bounded, one_per_pair};
-use super::{Placement, Topology, build_from, schema_of};
+use super::size::{MAX_SWITCHES, bounded, one_per_pair, within};
+use super::{Placement, Topology, entry};
 use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "dragonfly",
-    summary: "groups of fully connected switches, with links between every two groups",
-    schema: schema_of::<Dragonfly>,
-    build: build_from::<Dragonfly>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<Dragonfly>(
+    "dragonfly",
+    "groups of fully connected switches, with links between every two groups",
+);
 
 /// Switches `g0r0`, `g0r1`, ... (group and router). Each group has `routers_per_group` x `global_links`
 /// global ports, at least as many as there are other groups. The ports are divided evenly among the other
@@ -83,27 +81,17 @@ impl Dragonfly {
     /// Number of groups, of routers in a group, and of global links of a router.
     fn shape(&self, endpoints: &Endpoints) -> Result<(usize, usize, usize), ParamError> {
         let wanted = one_per_pair(endpoints, 2);
-        let global = bounded("global_links", Some(self.global_links), 1, 1, MAX_SWITCHES)?;
+        let global = within("global_links", self.global_links, 1..=MAX_SWITCHES)?;
         let enough = |routers: &usize| match self.groups {
             Some(groups) => routers * global + 1 >= groups && routers * groups >= wanted,
             None => routers * (routers * global + 1) >= wanted,
         };
         let default = (1..MAX_SWITCHES).find(enough).unwrap_or(MAX_SWITCHES);
-        let routers = bounded(
-            "routers_per_group",
-            self.routers_per_group,
-            default,
-            1,
-            MAX_SWITCHES / 2,
-        )?;
+        let given = self.routers_per_group;
+        let routers = bounded("routers_per_group", given, default, 1..=MAX_SWITCHES / 2)?;
         let most = (routers * global + 1).min(MAX_SWITCHES / routers);
-        let groups = bounded(
-            "groups",
-            self.groups,
-            wanted.div_ceil(routers),
-            2,
-            most.max(2),
-        )?;
+        let default = wanted.div_ceil(routers);
+        let groups = bounded("groups", self.groups, default, 2..=most.max(2))?;
         Ok((groups, routers, global))
     }
 }

@@ -5,15 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::size::{bounded, one_per_pair};
-use super::{Placement, Topology, build_from, schema_of};
+use super::{Placement, Topology, entry};
 use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "fully-connected",
-    summary: "a link between every two switches",
-    schema: schema_of::<FullyConnected>,
-    build: build_from::<FullyConnected>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> =
+    entry::<FullyConnected>("fully-connected", "a link between every two switches");
 
 /// Most switches. *Assumed*, to bound memory: 1,024 switches already have 523,776 links.
 const MOST: usize = 1024;
@@ -40,7 +36,7 @@ impl Default for FullyConnected {
 impl Topology for FullyConnected {
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
         let default = one_per_pair(endpoints, 1);
-        let switches = bounded("switches", self.switches, default, 1, MOST)?;
+        let switches = bounded("switches", self.switches, default, 1..=MOST)?;
         let mut graph = FabricGraph::new(endpoints);
         graph.arrangement = Arrangement::Circle;
         for i in 0..switches {

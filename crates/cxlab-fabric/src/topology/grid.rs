@@ -1,16 +1,65 @@
-//! The grid of mesh and torus: switches at the points of a 2-D or 3-D grid.
+//! Mesh and torus: switches at the points of a 2-D or 3-D grid. The dimensions of a torus are closed to rings.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{Entry, ParamError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::size::{MAX_SWITCHES, one_per_pair};
+use super::{Placement, Topology, entry};
 use crate::graph::{Arrangement, Endpoints, FabricGraph};
+
+pub(super) const MESH: Entry<Box<dyn Topology>> = entry::<Mesh>(
+    "mesh",
+    "a 2-D or 3-D grid of switches, each linked to its neighbours",
+);
+
+pub(super) const TORUS: Entry<Box<dyn Topology>> = entry::<Torus>(
+    "torus",
+    "a mesh whose rows, columns and files are closed to rings",
+);
+
+/// Switches `sw0`, `sw1`, ... at the points of a grid, numbered with the first dimension fastest.
+#[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mesh {
+    /// Two or three lengths, such as `[4, 4]`. By default the nearly square grid with a switch for
+    /// each requester-device pair.
+    pub dimensions: Option<Vec<usize>>,
+    /// Switches to which the endpoints attach.
+    pub placement: Placement,
+}
+
+impl Topology for Mesh {
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
+        build(self.dimensions.as_deref(), false, self.placement, endpoints)
+    }
+}
+
+/// Switches `sw0`, `sw1`, ... at the points of a grid, numbered with the first dimension fastest. A dimension
+/// of length 2 has no second link.
+#[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Torus {
+    /// Two or three lengths, such as `[4, 4]`. By default the nearly square grid with a switch for
+    /// each requester-device pair.
+    pub dimensions: Option<Vec<usize>>,
+    /// Switches to which the endpoints attach.
+    pub placement: Placement,
+}
+
+impl Topology for Torus {
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
+        build(self.dimensions.as_deref(), true, self.placement, endpoints)
+    }
+}
 
 /// Builds switches `sw0`, `sw1`, ..., numbered with the first dimension fastest and linked to the next one
 /// in each dimension. `wrap` closes each dimension of 3 or more to a ring (in a dimension of 2 the two
 /// switches are already linked).
-pub(super) fn build(
+fn build(
     dimensions: Option<&[usize]>,
     wrap: bool,
+    placement: Placement,
     endpoints: &Endpoints,
 ) -> Result<FabricGraph, ParamError> {
     let dimensions = match dimensions {
@@ -34,6 +83,8 @@ pub(super) fn build(
             stride *= length;
         }
     }
+    let switches = graph.switches.len();
+    placement.attach_halves(&mut graph, switches);
     Ok(graph)
 }
 
@@ -83,27 +134,19 @@ mod tests {
 
     #[test]
     fn a_grid_has_the_links_of_its_formula() {
-        let endpoints = Endpoints::numbered(1, 1);
+        let built = |lengths: &[usize], wrap| {
+            let endpoints = Endpoints::numbered(1, 1);
+            build(Some(lengths), wrap, Placement::Paired, &endpoints)
+        };
+        let links = |lengths: &[usize], wrap| built(lengths, wrap).unwrap().links.len();
         for (x, y, z) in [(4, 4, 1), (3, 2, 5), (3, 3, 3)] {
-            let mesh = build(Some(&[x, y, z]), false, &endpoints).unwrap();
-            assert_eq!(
-                mesh.links.len(),
-                (x - 1) * y * z + x * (y - 1) * z + x * y * (z - 1)
-            );
+            let expected = (x - 1) * y * z + x * (y - 1) * z + x * y * (z - 1);
+            assert_eq!(links(&[x, y, z], false), expected, "{x} x {y} x {z}");
         }
-        assert_eq!(
-            build(Some(&[4, 4]), true, &endpoints).unwrap().links.len(),
-            32
-        );
-        assert_eq!(
-            build(Some(&[3, 3, 3]), true, &endpoints)
-                .unwrap()
-                .links
-                .len(),
-            81
-        );
-        assert!(build(Some(&[4, 0]), false, &endpoints).is_err());
-        assert!(build(Some(&[usize::MAX, 2]), false, &endpoints).is_err());
-        assert!(build(Some(&[4]), false, &endpoints).is_err());
+        assert_eq!(links(&[4, 4], true), 32);
+        assert_eq!(links(&[3, 3, 3], true), 81);
+        for lengths in [&[4, 0][..], &[usize::MAX, 2], &[4]] {
+            assert!(built(lengths, false).is_err(), "{lengths:?}");
+        }
     }
 }

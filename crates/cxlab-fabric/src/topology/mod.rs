@@ -1,5 +1,5 @@
 //! The catalog of topologies: the number of switches, the links between them, and the attachment of each
-//! endpoint. Each entry is one file, whose parameters are the home of its defaults.
+//! endpoint. An entry's file has its parameters, the home of its defaults.
 
 mod chain;
 mod custom;
@@ -7,16 +7,16 @@ mod direct;
 mod dragonfly;
 mod fully_connected;
 mod grid;
-mod mesh;
 mod placement;
 mod ring;
 mod ring_star;
 mod size;
 mod spine_leaf;
-mod torus;
 mod tree;
 
-use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use crate::graph::{Endpoints, FabricGraph};
 use placement::Placement;
@@ -37,24 +37,23 @@ pub const CATALOG: &[Entry<Box<dyn Topology>>] = &[
     tree::ENTRY,
     ring::ENTRY,
     ring_star::ENTRY,
-    mesh::ENTRY,
-    torus::ENTRY,
+    grid::MESH,
+    grid::TORUS,
     spine_leaf::ENTRY,
     fully_connected::ENTRY,
     dragonfly::ENTRY,
     custom::ENTRY,
 ];
 
-/// The `schema` function of an entry with parameters `P`.
-fn schema_of<P: schemars::JsonSchema>(
-    generator: &mut schemars::SchemaGenerator,
-) -> schemars::Schema {
-    P::json_schema(generator)
-}
-
-/// The `build` function of an entry with parameters `P`.
-fn build_from<P: Topology + serde::de::DeserializeOwned + 'static>(
-    params: &serde_json::Value,
-) -> Result<Box<dyn Topology>, ParamError> {
-    Ok(Box::new(cxlab_engine::catalog::read_params::<P>(params)?))
+/// The entry of a topology with parameters `P`.
+const fn entry<P: Topology + JsonSchema + DeserializeOwned + 'static>(
+    name: &'static str,
+    summary: &'static str,
+) -> Entry<Box<dyn Topology>> {
+    Entry {
+        name,
+        summary,
+        schema: P::json_schema,
+        build: |params| Ok(Box::new(read_params::<P>(params)?)),
+    }
 }

@@ -5,15 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::size::{MAX_SWITCHES, bounded, one_per_pair};
-use super::{Placement, Topology, build_from, schema_of};
+use super::{Placement, Topology, entry};
 use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "ring",
-    summary: "switches in a circle, each linked to its two neighbours",
-    schema: schema_of::<Ring>,
-    build: build_from::<Ring>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<Ring>(
+    "ring",
+    "switches in a circle, each linked to its two neighbours",
+);
 
 /// Fewest switches of a circle without a doubled link.
 const LEAST: usize = 3;
@@ -32,7 +30,7 @@ pub struct Ring {
 impl Topology for Ring {
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
         let default = one_per_pair(endpoints, LEAST);
-        let switches = bounded("switches", self.switches, default, LEAST, MAX_SWITCHES)?;
+        let switches = bounded("switches", self.switches, default, LEAST..=MAX_SWITCHES)?;
         let mut graph = FabricGraph::new(endpoints);
         graph.arrangement = Arrangement::Circle;
         for i in 0..switches {

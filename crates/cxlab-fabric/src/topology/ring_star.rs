@@ -4,16 +4,14 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::size::{MAX_SWITCHES, bounded, one_per_pair};
-use super::{Placement, Topology, build_from, schema_of};
+use super::size::{MAX_SWITCHES, bounded, one_per_pair, within};
+use super::{Placement, Topology, entry};
 use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "ring-star",
-    summary: "rings of switches, one switch of each ring linked to a hub",
-    schema: schema_of::<RingStar>,
-    build: build_from::<RingStar>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<RingStar>(
+    "ring-star",
+    "rings of switches, one switch of each ring linked to a hub",
+);
 
 /// Fewest rings with a way through the hub.
 const LEAST_RINGS: usize = 2;
@@ -46,25 +44,13 @@ impl Default for RingStar {
 impl Topology for RingStar {
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
         let around = MAX_SWITCHES - 1;
-        let length = bounded(
-            "switches_per_ring",
-            Some(self.switches_per_ring),
-            LEAST_SWITCHES,
-            LEAST_SWITCHES,
-            around / LEAST_RINGS,
-        )?;
-        let rings = bounded(
-            "rings",
-            self.rings,
-            one_per_pair(endpoints, 1).div_ceil(length),
-            LEAST_RINGS,
-            around / length,
-        )?;
+        let (length, most) = (self.switches_per_ring, around / LEAST_RINGS);
+        let length = within("switches_per_ring", length, LEAST_SWITCHES..=most)?;
+        let default = one_per_pair(endpoints, 1).div_ceil(length);
+        let rings = bounded("rings", self.rings, default, LEAST_RINGS..=around / length)?;
         let mut graph = FabricGraph::new(endpoints);
-        graph.arrangement = Arrangement::Rings {
-            rings,
-            size: length,
-        };
+        let size = length;
+        graph.arrangement = Arrangement::Rings { rings, size };
         for ring in 0..rings {
             for place in 0..length {
                 graph.add_switch(format!("r{ring}s{place}"), 0);

@@ -1,5 +1,7 @@
 //! Default sizes of topologies and their bounds.
 
+use std::ops::RangeInclusive;
+
 use cxlab_engine::catalog::ParamError;
 
 use crate::graph::Endpoints;
@@ -10,28 +12,32 @@ pub(super) const MAX_SWITCHES: usize = 4096;
 
 /// Number of requester-device pairs, or `least` if that is more.
 pub(super) fn one_per_pair(endpoints: &Endpoints, least: usize) -> usize {
-    endpoints
-        .requesters
-        .len()
-        .max(endpoints.devices.len())
-        .max(least)
+    let (requesters, devices) = (endpoints.requesters.len(), endpoints.devices.len());
+    requesters.max(devices).max(least)
 }
 
 /// The size of a topology: `given`, or the legal value nearest to `default`. Fails if `given`
-/// is outside `least..=most`.
+/// is outside `legal`.
 pub(super) fn bounded(
     field: &str,
     given: Option<usize>,
     default: usize,
-    least: usize,
-    most: usize,
+    legal: RangeInclusive<usize>,
 ) -> Result<usize, ParamError> {
-    let value = given.unwrap_or(default.clamp(least, most));
-    if (least..=most).contains(&value) {
+    let (least, most) = (*legal.start(), *legal.end());
+    within(field, given.unwrap_or(default.clamp(least, most)), legal)
+}
+
+/// A size that the user gives or that has a constant default. Fails if it is outside `legal`.
+pub(super) fn within(
+    field: &str,
+    value: usize,
+    legal: RangeInclusive<usize>,
+) -> Result<usize, ParamError> {
+    if legal.contains(&value) {
         return Ok(value);
     }
-    Err(ParamError::new(
-        field,
-        format!("found {value}; allowed: {least} to {most}"),
-    ))
+    let (least, most) = (legal.start(), legal.end());
+    let message = format!("found {value}; allowed: {least} to {most}");
+    Err(ParamError::new(field, message))
 }

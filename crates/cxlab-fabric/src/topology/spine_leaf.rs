@@ -4,16 +4,14 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::size::{MAX_SWITCHES, bounded, one_per_pair};
-use super::{Placement, Topology, build_from, schema_of};
+use super::size::{MAX_SWITCHES, bounded, one_per_pair, within};
+use super::{Placement, Topology, entry};
 use crate::graph::{Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "spine-leaf",
-    summary: "two levels of switches, one link from every leaf to every spine",
-    schema: schema_of::<SpineLeaf>,
-    build: build_from::<SpineLeaf>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<SpineLeaf>(
+    "spine-leaf",
+    "two levels of switches, one link from every leaf to every spine",
+);
 
 /// Leaves `leaf0`, `leaf1`, ... to which the endpoints attach, and spines `spine0`,
 /// `spine1`, ... that join them.
@@ -45,21 +43,15 @@ impl Default for SpineLeaf {
 impl Topology for SpineLeaf {
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
         let half = MAX_SWITCHES / 2;
-        let leaves = bounded("leaves", self.leaves, one_per_pair(endpoints, 2), 1, half)?;
-        let oversubscription = bounded(
-            "oversubscription",
-            Some(self.oversubscription),
-            2,
-            1,
-            MAX_SWITCHES,
-        )?;
+        let leaves = bounded("leaves", self.leaves, one_per_pair(endpoints, 2), 1..=half)?;
+        let edge_ports = within("oversubscription", self.oversubscription, 1..=MAX_SWITCHES)?;
         let mut graph = FabricGraph::new(endpoints);
         for i in 0..leaves {
             graph.add_switch(format!("leaf{i}"), 0);
         }
         self.placement.attach_halves(&mut graph, leaves);
-        let default = fullest(&graph).div_ceil(oversubscription).max(1);
-        let spines = bounded("spines", self.spines, default, 1, half)?;
+        let default = fullest(&graph).div_ceil(edge_ports).max(1);
+        let spines = bounded("spines", self.spines, default, 1..=half)?;
         for i in 0..spines {
             let spine = graph.add_switch(format!("spine{i}"), 1);
             for leaf in 0..leaves {

@@ -4,16 +4,14 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::size::{MAX_SWITCHES, bounded, one_per_pair};
-use super::{Placement, Topology, build_from, schema_of};
+use super::size::{MAX_SWITCHES, bounded, one_per_pair, within};
+use super::{Placement, Topology, entry};
 use crate::graph::{Endpoints, FabricGraph};
 
-pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
-    name: "tree",
-    summary: "a tree of switches, all leaves equally deep, endpoints at the leaves",
-    schema: schema_of::<Tree>,
-    build: build_from::<Tree>,
-};
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<Tree>(
+    "tree",
+    "a tree of switches, all leaves equally deep, endpoints at the leaves",
+);
 
 /// Leaves `leaf0`, `leaf1`, ..., inner switches `node1.0` (level and number), and `root`. All leaves are
 /// equally deep, and children are spread evenly, so an inner switch has `arity` children or fewer. A split
@@ -42,8 +40,8 @@ impl Default for Tree {
 impl Topology for Tree {
     fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
         let most = MAX_SWITCHES / 2;
-        let leaves = bounded("leaves", self.leaves, one_per_pair(endpoints, 2), 2, most)?;
-        let arity = bounded("arity", Some(self.arity), 2, 2, most)?;
+        let leaves = bounded("leaves", self.leaves, one_per_pair(endpoints, 2), 2..=most)?;
+        let arity = within("arity", self.arity, 2..=most)?;
         let mut graph = FabricGraph::new(endpoints);
         // The switches of the current level, each with the number of leaves under it.
         let mut row: Vec<(usize, usize)> = (0..leaves)

@@ -21,11 +21,8 @@ fn flow_in(of: &[(Channel, u16)], returns: CreditReturns) -> FlowControl {
 }
 
 fn named(credits: Credits) -> Vec<(u8, u8)> {
-    credits
-        .entries
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .collect()
+    let returned = credits.entries.into_iter();
+    returned.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Sends a message to a buffer if a credit is at hand. Returns whether it was sent.
@@ -47,10 +44,8 @@ fn as_many_go_as_there_are_credits_and_one_more_for_each_that_comes_back() {
         assert_eq!(flow.credits(request), left);
     }
     assert!(!goes(&mut flow, request));
-    assert!(
-        goes(&mut flow, BufferId::of(Channel::M2sRwd, 0)),
-        "another class has its own"
-    );
+    let other = BufferId::of(Channel::M2sRwd, 0);
+    assert!(goes(&mut flow, other), "another class has its own");
     assert_eq!(flow.unreturned(), 4);
     flow.credit(request, 1);
     assert_eq!(flow.unreturned(), 3);
@@ -81,11 +76,8 @@ fn credits_of_another_class_than_was_used_are_our_mistake() {
 
 #[test]
 fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
-    for returns in [
-        CreditReturns::Any,
-        CreditReturns::Flit68,
-        CreditReturns::Flit256,
-    ] {
+    use CreditReturns::{Any, Flit68, Flit256};
+    for returns in [Any, Flit68, Flit256] {
         are_conserved(returns);
     }
 }
@@ -128,17 +120,11 @@ fn are_conserved(how: CreditReturns) {
             (0..vcs).flat_map(|vc| Channel::ALL.map(|class| (class, BufferId::of(class, vc))));
         for (channel, buffer) in all {
             let returning = on_their_way.iter().flat_map(|credits| credits.entries);
-            let returning: u32 = returning
-                .filter(|(number, _)| *number == buffer.0)
-                .map(|(_, count)| u32::from(count))
-                .sum();
-            let held = buffered.iter().filter(|other| **other == buffer).count() as u32;
-            let here = u32::from(sender.credits(buffer)) + u32::from(returns.waiting(buffer));
-            assert_eq!(
-                here + held + returning,
-                u32::from(windows[channel.index()]),
-                "{buffer:?}"
-            );
+            let returning = returning.filter(|(number, _)| *number == buffer.0);
+            let returning: u16 = returning.map(|(_, count)| u16::from(count)).sum();
+            let held = buffered.iter().filter(|other| **other == buffer).count() as u16;
+            let all = sender.credits(buffer) + returns.waiting(buffer) + held + returning;
+            assert_eq!(all, windows[channel.index()], "{buffer:?}");
         }
     }
 }
@@ -166,20 +152,16 @@ fn a_quarter_of_a_window_goes_back_alone_and_less_waits_for_a_ride() {
             (CreditReturns::Flit68, in_flits),
             (CreditReturns::Flit256, in_flits),
         ] {
-            assert_eq!(
-                [how.alone_at(window), how.rides_at(window)],
-                [quarter, sixteenth]
-            );
+            assert_eq!(how.alone_at(window), quarter);
+            assert_eq!(how.rides_at(window), sixteenth);
             let mut returns = flow_in(&[(class, window)], how);
             for freed in 1..quarter {
                 assert!(!returns.free(buffer), "{freed} of {window} wait");
             }
             assert!(returns.free(buffer), "{quarter} of {window} do not");
             assert_eq!(named(returns.take(0)), [(buffer.0, quarter as u8)]);
-            assert_eq!(
-                (returns.waiting(buffer), named(returns.take(1))),
-                (0, vec![])
-            );
+            assert_eq!(returns.waiting(buffer), 0);
+            assert_eq!(named(returns.take(1)), []);
         }
     }
 }
@@ -199,11 +181,8 @@ fn one_ride_takes_credits_of_every_buffer_that_has_a_sixteenth_waiting() {
     assert_eq!(named(returns.take(0)), [(1, 8)]);
     let small = BufferId::of(H2dRsp, 0);
     returns.free(small);
-    assert_eq!(
-        named(returns.take(0)),
-        [(small.0, 1)],
-        "less than sixteen never wait"
-    );
+    let taken = named(returns.take(0));
+    assert_eq!(taken, [(small.0, 1)], "less than sixteen never wait");
 }
 
 /// A link that is trained again returns whole windows, in returns of at most 255 credits.
@@ -220,9 +199,9 @@ fn a_window_of_more_than_255_goes_back_in_several_entries() {
         if entries.is_empty() {
             break;
         }
-        entries
-            .into_iter()
-            .for_each(|(buffer, count)| here.credit(BufferId(buffer), count));
+        for (buffer, count) in entries {
+            here.credit(BufferId(buffer), count);
+        }
     }
     assert_eq!((here.credits(buffer), here.unreturned()), (1000, 23));
 }
@@ -243,7 +222,7 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     let taken = named(returns.take_first(BufferId(7)));
     assert!(
         taken.contains(&(7, 1)),
-        "{taken:?} go back, the credit that is asked for stays"
+        "{taken:?} go back, not what is asked for"
     );
 }
 
@@ -252,17 +231,15 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
 #[test]
 fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
     use Channel::{M2sReq, M2sRwd, S2mBisnp, S2mDrs, S2mNdr};
-    let all = [M2sReq, M2sRwd, S2mNdr, S2mDrs, S2mBisnp].map(|class| (class, 256));
+    let classes = [M2sReq, M2sRwd, S2mNdr, S2mDrs, S2mBisnp];
     let steps: [(CreditReturns, &[u8]); 2] = [
         (CreditReturns::Flit68, &[16, 2, 1]),
         (CreditReturns::Flit256, &[16, 1, 1, 1]),
     ];
     for (how, expected) in steps {
-        let mut returns = flow_in(&all, how);
-        for (class, _) in all {
-            for _ in 0..19 {
-                returns.free(BufferId::of(class, 0));
-            }
+        let mut returns = flow_in(&classes.map(|class| (class, 256)), how);
+        for class in classes.repeat(19) {
+            returns.free(BufferId::of(class, 0));
         }
         let fields = |class: Channel| match class {
             M2sReq | S2mBisnp => 0,
@@ -274,10 +251,8 @@ fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
             let returned = named(returns.take(flit));
             let used = returned.iter().map(|(buffer, count)| {
                 assert_eq!(*count, 16, "{how:?}");
-                let (class, _) = all
-                    .into_iter()
-                    .find(|(class, _)| BufferId::of(*class, 0).0 == *buffer)
-                    .unwrap();
+                let named = |class: &&Channel| BufferId::of(**class, 0).0 == *buffer;
+                let class = *classes.iter().find(named).unwrap();
                 back[class.index()] += u32::from(*count);
                 fields(class)
             });
@@ -285,10 +260,7 @@ fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
             assert_eq!(used.len(), 3 - flit as usize, "{how:?}: {returned:?}");
             assert_eq!(named(returns.take(flit)), [], "the flit's fields are used");
         }
-        assert!(
-            all.iter().all(|(class, _)| back[class.index()] == 16),
-            "{back:?}"
-        );
+        assert_eq!(classes.map(|class| back[class.index()]), [16; 5]);
         // The remaining credits of a buffer that need not wait for a message.
         let request = BufferId::of(M2sReq, 0);
         let mut rest = Vec::new();

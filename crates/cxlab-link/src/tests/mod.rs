@@ -17,11 +17,7 @@ use crate::transmitter::{Blocked, Transmitter};
 fn params(bytes_per_second: u64, format: Option<FlitFormat>) -> LinkParams {
     LinkParams {
         bandwidth: Some(BytesPerSec(bytes_per_second)),
-        transmission: if format.is_some() {
-            Transmission::Flit
-        } else {
-            Transmission::Packet
-        },
+        transmission: format.map_or(Transmission::Packet, |_| Transmission::Flit),
         flit: format,
         ..LinkParams::default()
     }

@@ -34,10 +34,9 @@ fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
     );
     // Efficiency is 1 / (1 + q (round trip + flit) / flit), here with the retries that occurred.
     let flit = stats.busy_ps as f64 / flits;
-    let control = if format == Some(FlitFormat::B68) {
-        12.0 * flit
-    } else {
-        0.0
+    let control = match format {
+        Some(FlitFormat::B68) => 12.0 * flit,
+        _ => 0.0,
     };
     let round_trip = 2.0 * (2_000.0 + 2.0 * 1_000.0) + control;
     let expected = flits * flit + retries * (round_trip + flit);
@@ -46,22 +45,18 @@ fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
 }
 
 #[test]
-fn the_goodput_of_packets_is_that_of_their_error_rate() {
-    goodput(None, Channel::S2mDrs, 0.01);
-    goodput(None, Channel::M2sReq, 0.1);
-}
-
-#[test]
-fn the_goodput_of_256_byte_flits_is_that_of_their_error_rate() {
-    goodput(Some(FlitFormat::B256), Channel::M2sReq, 0.01);
-    goodput(Some(FlitFormat::B256), Channel::S2mDrs, 0.1);
-}
-
-#[test]
-fn the_goodput_of_68_byte_flits_is_that_of_their_error_rate() {
-    goodput(Some(FlitFormat::B68), Channel::M2sReq, 0.1);
-    goodput(Some(FlitFormat::B68), Channel::S2mDrs, 0.01);
-    goodput(Some(FlitFormat::B68), Channel::S2mDrs, 0.1);
+fn the_goodput_of_packets_and_flits_is_that_of_their_error_rate() {
+    for (format, channel, probability) in [
+        (None, Channel::S2mDrs, 0.01),
+        (None, Channel::M2sReq, 0.1),
+        (Some(FlitFormat::B256), Channel::M2sReq, 0.01),
+        (Some(FlitFormat::B256), Channel::S2mDrs, 0.1),
+        (Some(FlitFormat::B68), Channel::M2sReq, 0.1),
+        (Some(FlitFormat::B68), Channel::S2mDrs, 0.01),
+        (Some(FlitFormat::B68), Channel::S2mDrs, 0.1),
+    ] {
+        goodput(format, channel, probability);
+    }
 }
 
 /// The first half of a latency-optimised flit is used once it has arrived whole, even if

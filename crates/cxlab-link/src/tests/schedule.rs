@@ -10,13 +10,13 @@ use Channel::{M2sReq as Req, M2sRwd as Rwd, S2mDrs as Drs, S2mNdr as Ndr};
 
 #[test]
 fn packets_in_a_row_drift_less_than_a_picosecond_in_65536() {
-    for rate in [
+    let giga = [
         33_333_333_333,
         63_015_384_615,
         7_877_000_001,
         999_999_999_989,
-        1_000_003,
-    ] {
+    ];
+    for rate in giga.into_iter().chain([1_000_003]) {
         let mut link = FreeTransmitter::new(&params(rate, None));
         let mut end = 0;
         for sent in 1..=65_536u64 {
@@ -62,20 +62,13 @@ fn a_line_alone_spans_two_flits_of_68_bytes_and_a_request_one() {
 #[test]
 fn two_responses_share_a_flit_and_one_rides_with_a_line() {
     let mut link = narrow();
-    assert_eq!(link.send(0, Ndr), Ok((0, 68_000)));
-    assert_eq!(link.send(0, Ndr), Ok((0, 68_000)));
-    assert_eq!(
-        link.send(0, Ndr),
-        Ok((68_000, 136_000)),
-        "a third does not fit"
-    );
+    // A third response does not fit.
+    for expected in [(0, 68_000), (0, 68_000), (68_000, 136_000)] {
+        assert_eq!(link.send(0, Ndr), Ok(expected));
+    }
     let mut link = narrow();
     assert_eq!(link.send(0, Drs), Ok((0, 136_000)));
-    assert_eq!(
-        link.send(0, Ndr),
-        Ok((0, 68_000)),
-        "beside the line's header"
-    );
+    assert_eq!(link.send(0, Ndr), Ok((0, 68_000)), "beside the header");
 }
 
 #[test]
@@ -84,14 +77,8 @@ fn lines_in_a_row_fill_68_byte_flits_as_by_hand() {
     // line 2. Flit 2: chunk 4 of line 2, headers of lines 3 and 4, chunks 1-2 of line 3. Flit 3, all data:
     // 3-4 of line 3, 1-2 of line 4. Flit 4: 3-4 of line 4.
     let mut link = narrow();
-    let ends = [
-        (0, 136_000),
-        (0, 204_000),
-        (136_000, 272_000),
-        (136_000, 340_000),
-    ];
-    for expected in ends {
-        assert_eq!(link.send(0, Drs), Ok(expected));
+    for (start, end) in [(0, 136), (0, 204), (136, 272), (136, 340)] {
+        assert_eq!(link.send(0, Drs), Ok((start * 1_000, end * 1_000)));
     }
     assert_eq!(link.send(0, Drs), Err(Blocked::Until(SimTime(136_000))));
     assert_eq!(link.0.stats(SimTime(1_000_000)).flits, 5);
@@ -104,11 +91,8 @@ fn a_message_that_comes_when_a_flit_has_begun_waits_for_the_next() {
     assert_eq!(link.send(0, Req), Ok((0, 1_000)), "it begins only now");
     assert_eq!(link.send(1, Req), Ok((1_000, 2_000)));
     assert_eq!(link.send(1_000, Req), Ok((1_000, 2_000)));
-    assert_eq!(
-        link.send(9_999, Req),
-        Ok((9_999, 10_999)),
-        "an idle link begins at once"
-    );
+    let at_once = Ok((9_999, 10_999));
+    assert_eq!(link.send(9_999, Req), at_once, "an idle link");
     let stats = link.0.stats(SimTime(20_000));
     assert_eq!((stats.flits, stats.bytes, stats.busy_ps), (3, 768, 3_000));
 }
@@ -201,12 +185,8 @@ fn every_schedule_is_that_of_the_packer_alone() {
             now += 1_000_000;
             let _ = reference.send(now, Req, false);
             let _ = link.send(now, Req);
-            let flits = link.0.stats(SimTime(now)).flits;
-            assert_eq!(
-                flits,
-                reference.packer.counters().flits,
-                "{format:?} gap {gap}"
-            );
+            let flits = reference.packer.counters().flits;
+            assert_eq!(link.0.stats(SimTime(now)).flits, flits, "{format:?}");
         }
     }
 }

@@ -34,6 +34,17 @@ pub struct CurveError {
     pub message: String,
 }
 
+impl CurveError {
+    fn new(name: &str, line: usize, message: String) -> CurveError {
+        let name = name.to_owned();
+        CurveError {
+            name,
+            line,
+            message,
+        }
+    }
+}
+
 impl fmt::Display for CurveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.name, self.line, self.message)
@@ -48,13 +59,14 @@ pub struct Curve {
     /// Number of the source that has the curve.
     source: usize,
     /// Read percent of the mix.
-    read_percent: f64,
+    pub read_percent: f64,
     /// The points in order of bandwidth; latencies do not fall. At least two.
-    points: Vec<MeasuredPoint>,
+    pub points: Vec<MeasuredPoint>,
     /// Number of dominated points, which were left out.
-    left_out: usize,
-    /// The largest distance of such a point from the curve, as a fraction.
-    largest_noise: f64,
+    pub left_out: usize,
+    /// The largest distance of a point that was left out from the curve, as a fraction of its latency
+    /// or its bandwidth, whichever is less.
+    pub largest_noise: f64,
 }
 
 /// Curves of one memory for different mixes.
@@ -66,27 +78,6 @@ pub struct CurveFamily {
 }
 
 impl Curve {
-    /// Read percent of the mix.
-    pub fn read_percent(&self) -> f64 {
-        self.read_percent
-    }
-
-    /// The points in order of bandwidth; latencies do not fall. At least two.
-    pub fn points(&self) -> &[MeasuredPoint] {
-        &self.points
-    }
-
-    /// Number of dominated points, which were left out.
-    pub fn left_out(&self) -> usize {
-        self.left_out
-    }
-
-    /// The largest distance of a point that was left out from the curve, as a fraction of its latency
-    /// or its bandwidth, whichever is less.
-    pub fn largest_noise(&self) -> f64 {
-        self.largest_noise
-    }
-
     /// The point of most bandwidth.
     pub fn peak(&self) -> MeasuredPoint {
         self.points[self.points.len() - 1]
@@ -95,26 +86,23 @@ impl Curve {
     /// Latency in nanoseconds at a bandwidth in MB/s: linear between points, constant below the first
     /// and beyond the last.
     pub fn latency_ns(&self, mb_per_s: f64) -> f64 {
-        let next = self.points.partition_point(|one| one.mb_per_s < mb_per_s);
-        let (Some(before), Some(after)) = (next.checked_sub(1), self.points.get(next)) else {
-            return self.points[next.min(self.points.len() - 1)].latency_ns;
-        };
-        let before = self.points[before];
-        let part = (mb_per_s - before.mb_per_s) / (after.mb_per_s - before.mb_per_s);
-        before.latency_ns + part * (after.latency_ns - before.latency_ns)
+        self.along(mb_per_s, |one| [one.mb_per_s, one.latency_ns])
     }
 
     /// Least bandwidth in MB/s at which the curve has a latency; that of the last point beyond.
     fn bandwidth_at(&self, latency_ns: f64) -> f64 {
-        let next = self
-            .points
-            .partition_point(|one| one.latency_ns < latency_ns);
+        self.along(latency_ns, |one| [one.latency_ns, one.mb_per_s])
+    }
+
+    /// The second coordinate where the curve first has `x` as its first; linear between points.
+    fn along(&self, x: f64, coordinates: impl Fn(&MeasuredPoint) -> [f64; 2]) -> f64 {
+        let next = self.points.partition_point(|one| coordinates(one)[0] < x);
         let (Some(before), Some(after)) = (next.checked_sub(1), self.points.get(next)) else {
-            return self.points[next.min(self.points.len() - 1)].mb_per_s;
+            return coordinates(&self.points[next.min(self.points.len() - 1)])[1];
         };
-        let before = self.points[before];
-        let part = (latency_ns - before.latency_ns) / (after.latency_ns - before.latency_ns);
-        before.mb_per_s + part * (after.mb_per_s - before.mb_per_s)
+        let (before, after) = (coordinates(&self.points[before]), coordinates(after));
+        let part = (x - before[0]) / (after[0] - before[0]);
+        before[1] + part * (after[1] - before[1])
     }
 
     /// The distance of a dominated point from the curve: the least of its excess latency and its
@@ -123,19 +111,6 @@ impl Curve {
         let excess = point.latency_ns / self.latency_ns(point.mb_per_s) - 1.0;
         let missing = self.bandwidth_at(point.latency_ns) / point.mb_per_s - 1.0;
         excess.min(missing)
-    }
-
-    /// The curve without `ns` nanoseconds of each latency; the first point of which nothing would be
-    /// left is an error.
-    fn less(&mut self, ns: f64) -> Result<(), MeasuredPoint> {
-        let left = |point: &MeasuredPoint| point.latency_ns - ns;
-        if let Some(first) = self.points.iter().find(|point| left(point) <= 0.0) {
-            return Err(*first);
-        }
-        for point in &mut self.points {
-            point.latency_ns = left(point);
-        }
-        Ok(())
     }
 }
 
@@ -152,12 +127,7 @@ impl CurveFamily {
         for (at, source) in sources.iter().enumerate() {
             if source.points.is_empty() {
                 let message = "found no points; allowed: two at least for each mix".to_owned();
-                let name = source.name.clone();
-                return Err(CurveError {
-                    name,
-                    line: 1,
-                    message,
-                });
+                return Err(CurveError::new(&source.name, 1, message));
             }
             all.extend(source.points.iter().map(|point| (at, *point)));
         }
@@ -183,16 +153,19 @@ impl CurveFamily {
     /// # Errors
     /// The first point that would be left with no latency.
     pub fn less(&mut self, ns: f64) -> Result<(), CurveError> {
-        for curve in &mut self.curves {
-            let source = curve.source;
-            if let Err(point) = curve.less(ns) {
+        for curve in &self.curves {
+            let mut points = curve.points.iter();
+            if let Some(point) = points.find(|point| point.latency_ns - ns <= 0.0) {
                 let message = format!(
                     "latency: found {} ns at {} MB/s; allowed: more than the {ns} ns that are \
                      subtracted",
                     point.latency_ns, point.mb_per_s
                 );
-                return Err(self.error(source, point.line, message));
+                return Err(self.error(curve.source, point.line, message));
             }
+        }
+        for point in self.curves.iter_mut().flat_map(|curve| &mut curve.points) {
+            point.latency_ns -= ns;
         }
         Ok(())
     }
@@ -216,43 +189,31 @@ impl CurveFamily {
         line: usize,
         message: String,
     ) -> CurveError {
-        let same = |curve: &&Curve| curve.read_percent == read_percent;
-        let source = self
-            .curves
-            .iter()
-            .find(same)
-            .map_or(0, |curve| curve.source);
-        self.error(source, line, message)
+        let mut curves = self.curves.iter();
+        let curve = curves.find(|curve| curve.read_percent == read_percent);
+        self.error(curve.map_or(0, |curve| curve.source), line, message)
     }
 
     fn error(&self, source: usize, line: usize, message: String) -> CurveError {
-        let name = self.sources[source].clone();
-        CurveError {
-            name,
-            line,
-            message,
-        }
+        CurveError::new(&self.sources[source], line, message)
     }
 
     fn check_peaks(&self) -> Result<(), CurveError> {
-        let peak = |curve: &&Curve| curve.peak().mb_per_s;
-        let least = self
-            .curves
-            .iter()
-            .min_by(|a, b| peak(a).total_cmp(&peak(b)));
-        let most = self
-            .curves
-            .iter()
-            .max_by(|a, b| peak(a).total_cmp(&peak(b)));
+        let peak = |curve: &Curve| curve.peak().mb_per_s;
+        let by_peak = |a: &&Curve, b: &&Curve| peak(a).total_cmp(&peak(b));
+        let (least, most) = (
+            self.curves.iter().min_by(by_peak),
+            self.curves.iter().max_by(by_peak),
+        );
         let (Some(least), Some(most)) = (least, most) else {
             unreachable!("a family has a curve")
         };
-        if peak(&most) > MAX_PEAK_RATIO * peak(&least) {
+        if peak(most) > MAX_PEAK_RATIO * peak(least) {
             let message = format!(
                 "bandwidth: found {} MB/s; allowed: at most {MAX_PEAK_RATIO} times the least peak \
                  of the family, {} MB/s at {} % reads. A larger factor is a wrong unit",
-                peak(&most),
-                peak(&least),
+                peak(most),
+                peak(least),
                 least.read_percent
             );
             return Err(self.error(most.source, most.peak().line, message));
@@ -270,12 +231,7 @@ fn curve(
     let (source, first) = points[0];
     let read_percent = first.read_percent;
     let error = |source: usize, line: usize, message: String| {
-        let name = sources[source].name.clone();
-        Err(CurveError {
-            name,
-            line,
-            message,
-        })
+        Err(CurveError::new(&sources[source].name, line, message))
     };
     if let Some((other, point)) = points.iter().find(|(other, _)| *other != source) {
         let message = format!(
@@ -332,10 +288,10 @@ fn envelope(mut points: Vec<MeasuredPoint>) -> Vec<MeasuredPoint> {
     });
     let mut kept: Vec<MeasuredPoint> = Vec::new();
     for point in points {
-        let is_kept = kept.last().is_none_or(|last| {
+        let keeps = |last: &MeasuredPoint| {
             point.mb_per_s < last.mb_per_s && point.latency_ns <= last.latency_ns
-        });
-        if is_kept {
+        };
+        if kept.last().is_none_or(keeps) {
             kept.push(point);
         }
     }

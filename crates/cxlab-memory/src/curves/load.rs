@@ -7,8 +7,9 @@ use cxlab_engine::catalog::ParamError;
 use cxlab_files::input;
 
 use super::family::{CurveFamily, CurveSource};
-use super::params::{CurveFiles, CurveFormat, CurvesParams, LatencyUnit, refused};
+use super::params::{CurveFiles, CurveFormat, CurvesParams, LatencyUnit};
 use super::read::{MeasuredPoint, ReadError, csv, mess, mlc, shown};
+use crate::refusal::refused;
 
 /// Largest size of a file: 16 MiB, a hundred thousand points and more.
 const MAX_BYTES: u64 = 16 << 20;
@@ -29,11 +30,8 @@ pub(super) fn load(
     let given = &params.read_percents;
     if !given.is_empty() && given.len() != files.len() {
         let allowed = format!("{}, one for each file", files.len());
-        return Err(refused(
-            "read_percents",
-            format!("{} values", given.len()),
-            allowed,
-        ));
+        let found = format!("{} values", given.len());
+        return Err(refused("read_percents", found, allowed));
     }
     let mut sources = Vec::new();
     for (at, path) in files.iter().enumerate() {
@@ -67,17 +65,12 @@ fn list(params: &CurvesParams, folder: &Path) -> Result<Vec<PathBuf>, ParamError
     }
     if params.format != CurveFormat::Mess {
         let found = format!("the folder `{}`", path.display());
-        return Err(refused(
-            "file",
-            found,
-            "a file; a folder with `format = \"mess\"`",
-        ));
+        let allowed = "a file; a folder with `format = \"mess\"`";
+        return Err(refused("file", found, allowed));
     }
     let unreadable = |error: std::io::Error| {
-        ParamError::new(
-            "file",
-            format!("`{}`: it cannot be read: {error}", path.display()),
-        )
+        let message = format!("`{}`: it cannot be read: {error}", path.display());
+        ParamError::new("file", message)
     };
     let mut found = Vec::new();
     for name in input::names(&path).map_err(unreadable)? {
@@ -89,16 +82,11 @@ fn list(params: &CurvesParams, folder: &Path) -> Result<Vec<PathBuf>, ParamError
     found.sort();
     if found.is_empty() {
         let what = format!("no file `bwlat_R.txt` in the folder `{}`", path.display());
-        return Err(refused(
-            "file",
-            what,
-            "a folder of Mess, a file, or a list of files",
-        ));
+        let allowed = "a folder of Mess, a file, or a list of files";
+        return Err(refused("file", what, allowed));
     }
-    Ok(found
-        .iter()
-        .map(|(_, name)| Path::new(one).join(name))
-        .collect())
+    let paths = found.iter().map(|(_, name)| Path::new(one).join(name));
+    Ok(paths.collect())
 }
 
 /// The content of a regular file of bounded size. The error says what is wrong.

@@ -43,10 +43,10 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
+use crate::refusal::refused;
 use crate::{InputFile, Medium, MediumNote, MediumSite};
 pub use family::{Curve, CurveError, CurveFamily, CurveSource};
 use memory::CurveMemory;
-use params::refused;
 pub use params::{CurveFiles, CurveFormat, CurvesParams, LatencyUnit, MeasuredAt};
 use table::LatencyTable;
 
@@ -160,14 +160,10 @@ impl Medium for CurvesMedium {
     fn notes(&self, outstanding: Option<u32>) -> Vec<MediumNote> {
         let family = &self.loaded().family;
         let mut notes = Vec::new();
-        let left_out: usize = family.curves().iter().map(Curve::left_out).sum();
+        let left_out: usize = family.curves().iter().map(|curve| curve.left_out).sum();
         if left_out > 0 {
-            let kept: usize = family
-                .curves()
-                .iter()
-                .map(|curve| curve.points().len())
-                .sum();
-            let noises = family.curves().iter().map(Curve::largest_noise);
+            let kept: usize = family.curves().iter().map(|curve| curve.points.len()).sum();
+            let noises = family.curves().iter().map(|curve| curve.largest_noise);
             let message = format!(
                 "leaves out {left_out} of {} points: their latency is above the monotone lower envelope of their \
                  curve, by up to {:.2} % of latency or bandwidth",

@@ -5,6 +5,8 @@ use cxlab_engine::units::{Percent, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::{in_range, refused};
+
 /// A file, or several.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(untagged)]
@@ -106,15 +108,6 @@ fn window() -> u32 {
     2000
 }
 
-/// An error that says what was found and what is allowed.
-pub(super) fn refused(
-    field: &str,
-    found: impl std::fmt::Display,
-    allowed: impl std::fmt::Display,
-) -> ParamError {
-    ParamError::new(field, format!("found {found}; allowed: {allowed}"))
-}
-
 impl CurvesParams {
     /// Checks everything but the files.
     pub(super) fn check(&self) -> Result<(), ParamError> {
@@ -142,13 +135,8 @@ impl CurvesParams {
         if self.noise > Percent(1_000_000) {
             return Err(refused("noise", self.noise, "0 % to 100 %"));
         }
-        if !(1..=1_000_000).contains(&self.window) {
-            return Err(refused("window", self.window, "1 to 1000000"));
-        }
-        if let Some(queue) = self.queue.filter(|queue| !(1..=65536).contains(queue)) {
-            return Err(refused("queue", queue, "1 to 65536"));
-        }
-        Ok(())
+        in_range("window", self.window, 1..=1_000_000)?;
+        in_range("queue", self.queue.unwrap_or(1), 1..=65536)
     }
 
     /// Checks the keys that only some formats have.
@@ -183,10 +171,7 @@ impl CurvesParams {
             let allowed = "none; the format says the mix, except `format = \"mlc\"`";
             return Err(refused("read_percents", first, allowed));
         }
-        let wrong = |percent: &&f64| !(0.0..=100.0).contains(*percent);
-        match self.read_percents.iter().find(wrong) {
-            Some(percent) => Err(refused("read_percents", percent, "0 to 100")),
-            None => Ok(()),
-        }
+        let mut percents = self.read_percents.iter().copied();
+        percents.try_for_each(|percent| in_range("read_percents", percent, 0.0..=100.0))
     }
 }

@@ -52,7 +52,9 @@ struct LatencyCurve {
 impl LatencyCurve {
     fn new(curve: &Curve) -> LatencyCurve {
         // Bandwidths in lines per picosecond, latencies in picoseconds.
-        let points: Vec<[f64; 2]> = (curve.points().iter())
+        let points: Vec<[f64; 2]> = curve
+            .points
+            .iter()
             .map(|point| {
                 let rate = point.mb_per_s * 1e-6 / LINE_BYTES as f64;
                 [rate, point.latency_ns * 1e3]
@@ -74,7 +76,7 @@ impl LatencyCurve {
             }
         });
         LatencyCurve {
-            reads: curve.read_percent() / 100.0,
+            reads: curve.read_percent / 100.0,
             segments: std::iter::once(constant).chain(between).collect(),
             full: last[0] * last[1],
             line_ps: 1.0 / last[0],

@@ -121,11 +121,9 @@ impl AddressMapping {
             let bits = match bits {
                 Some(bits) if named.is_some() => bits.min(left),
                 Some(bits) if bits > left => {
-                    return Err(wrong(format!(
-                        "`{}{bits}` in `{text}`: the field has {} bits, {left} of them left",
-                        FIELDS[field],
-                        widths.of(field)
-                    )));
+                    let (name, all) = (FIELDS[field], widths.of(field));
+                    let has = format!("the field has {all} bits, {left} of them left");
+                    return Err(wrong(format!("`{name}{bits}` in `{text}`: {has}")));
                 }
                 Some(bits) => bits,
                 None => left.min(widths.of(field).saturating_sub(sized[field])),
@@ -142,12 +140,10 @@ impl AddressMapping {
             shift += bits;
         }
         for (field, name) in FIELDS.iter().enumerate() {
-            if taken[field] != widths.of(field) {
-                return Err(wrong(format!(
-                    "`{text}` places {} of the {} bits of `{name}`",
-                    taken[field],
-                    widths.of(field)
-                )));
+            let (placed, all) = (taken[field], widths.of(field));
+            if placed != all {
+                let message = format!("`{text}` places {placed} of the {all} bits of `{name}`");
+                return Err(wrong(message));
             }
         }
         let mut mapping = AddressMapping { pieces, widths };
@@ -193,10 +189,8 @@ impl AddressMapping {
 
     /// Whether each address has its own place: Gaussian elimination over the functions of the bits.
     fn is_a_bijection(&self) -> bool {
-        let mut functions: [Vec<u64>; 7] = std::array::from_fn(|field| {
-            let bits = self.widths.of(field);
-            vec![0; bits as usize]
-        });
+        let none = |field| vec![0u64; self.widths.of(field) as usize];
+        let mut functions: [Vec<u64>; 7] = std::array::from_fn(none);
         for piece in &self.pieces {
             for bit in 0..piece.mask.count_ones() {
                 functions[piece.field][(piece.to + bit) as usize] ^= 1 << (piece.shift + bit);
@@ -263,19 +257,12 @@ fn tokens(order: &str) -> Result<Vec<(usize, Option<u32>)>, ParamError> {
                 ))
             })?;
         rest = &rest[2..];
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let bits = match &rest[..digits] {
-            "" => None,
-            number => Some(
-                number
-                    .parse()
-                    .ok()
-                    .filter(|bits| (1..=32).contains(bits))
-                    .ok_or_else(|| wrong(format!("`{number}` bits: allowed are 1 to 32")))?,
-            ),
-        };
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let number = &rest[..digits];
+        let bits: Option<u32> = number.parse().ok().filter(|bits| (1..=32).contains(bits));
+        if bits.is_none() && digits > 0 {
+            return Err(wrong(format!("`{number}` bits: allowed are 1 to 32")));
+        }
         rest = &rest[digits..];
         list.push((field, bits));
     }
@@ -321,13 +308,12 @@ mod tests {
             "RoCo3BaBgRaCoCh",
             "Ro8CoBaCh1BgRaRo",
         ];
+        let small = FieldWidths { row: 9, ..WIDTHS };
         for (text, hash) in texts
             .iter()
             .flat_map(|text| hashes().map(|hash| (text, hash)))
         {
-            let small = FieldWidths { row: 9, ..WIDTHS };
-            let mapping =
-                AddressMapping::new(text, &hash, small).unwrap_or_else(|error| panic!("{error}"));
+            let mapping = AddressMapping::new(text, &hash, small).unwrap();
             let mut seen: Vec<_> = (0..1u64 << (small.total() - small.burst))
                 .map(|burst| {
                     let place = mapping.place(burst);
@@ -345,8 +331,7 @@ mod tests {
 
     /// Number of banks in all channels that 64 accesses touch, for each stride of a power of two.
     fn banks_by_stride(text: &str, hash: &BankHash) -> Vec<usize> {
-        let mapping =
-            AddressMapping::new(text, hash, WIDTHS).unwrap_or_else(|error| panic!("{error}"));
+        let mapping = AddressMapping::new(text, hash, WIDTHS).unwrap();
         let bits = WIDTHS.total() - WIDTHS.burst;
         let banks = |shift: u32| {
             let places = (0..64u64).map(|index| mapping.place(index << shift));
@@ -367,10 +352,7 @@ mod tests {
         for text in ["RoBaRaCoCh", "RoCo3BaBgRaCoCh", "ChRaBaRoCo"] {
             let folded = banks_by_stride(text, &BankHash::Fold);
             let row = if text == "ChRaBaRoCo" { 7 } else { 13 };
-            assert!(
-                folded[row..=row + 8].iter().all(|banks| *banks == 64),
-                "{folded:?}"
-            );
+            assert_eq!(folded[row..=row + 8], [64; 9], "{folded:?}");
         }
         let folded = banks_by_stride("RoBaRaCoCh", &BankHash::Fold);
         assert!(folded[8..].iter().all(|banks| *banks == 64), "{folded:?}");
@@ -378,8 +360,7 @@ mod tests {
 
     #[test]
     fn a_permutation_adds_the_lowest_row_bits_to_the_bank() {
-        let mapping = AddressMapping::new("RoBaRaCoCh", &BankHash::Permutation, WIDTHS);
-        let mapping = mapping.unwrap_or_else(|error| panic!("{error}"));
+        let mapping = AddressMapping::new("RoBaRaCoCh", &BankHash::Permutation, WIDTHS).unwrap();
         // The row starts at bit 13: its bits 01 are added to the bank group, 11 to the bank.
         let place = mapping.place(0b1101 << 13 | 1 << 9);
         assert_eq!((place.row, place.bank), (0b1101, 0b0011));
@@ -390,11 +371,8 @@ mod tests {
     /// Ramulator's definition: each field takes as many bits of the column as it has itself.
     #[test]
     fn mop4clxor_adds_the_column_to_pseudo_channel_rank_group_bank_and_row() {
-        let plain = AddressMapping::new("RoCoBaBgRaPcCo2Ch", &BankHash::None, WIDTHS);
-        let hashed = AddressMapping::new("MOP4CLXOR", &BankHash::None, WIDTHS);
-        let (Ok(plain), Ok(hashed)) = (plain, hashed) else {
-            panic!("both are known");
-        };
+        let of = |text| AddressMapping::new(text, &BankHash::None, WIDTHS).unwrap();
+        let (plain, hashed) = (of("RoCoBaBgRaPcCo2Ch"), of("MOP4CLXOR"));
         for burst in (0..1u64 << 29).step_by(104_729) {
             let (before, after) = (plain.place(burst), hashed.place(burst));
             let column = before.column;
@@ -412,12 +390,10 @@ mod tests {
 
     #[test]
     fn named_mappings_order_the_fields_as_their_names_say() {
-        let at = |text, burst| match AddressMapping::new(text, &BankHash::None, WIDTHS) {
-            Ok(mapping) => {
-                let place = mapping.place(burst);
-                (place.channel, place.bank, place.row, place.column)
-            }
-            Err(error) => panic!("{error}"),
+        let at = |text, burst| {
+            let mapping = AddressMapping::new(text, &BankHash::None, WIDTHS).unwrap();
+            let place = mapping.place(burst);
+            (place.channel, place.bank, place.row, place.column)
         };
         // From the lowest bit: channel, column, rank (16 banks), bank group (4 banks).
         assert_eq!(at("RoBaRaCoCh", 1), (1, 0, 0, 0));
@@ -439,9 +415,7 @@ mod tests {
             ("RoBaBgRaCoCo5Co5Ch", "has 7 bits, 2 of them left"),
             ("RoBaBgRaCo0Ch", "allowed are 1 to 32"),
         ] {
-            let error = AddressMapping::new(text, &BankHash::None, WIDTHS)
-                .map(|_| ())
-                .unwrap_err();
+            let error = AddressMapping::new(text, &BankHash::None, WIDTHS).unwrap_err();
             assert!(error.message.contains(hint), "{text}: {error}");
         }
     }
@@ -452,18 +426,14 @@ mod tests {
             ("Xy0", vec![8], "must be Ch, Pc, Ra, Bg or Ba"),
             ("Ro0", vec![8], "must be Ch, Pc, Ra, Bg or Ba"),
             ("Ch1", vec![8], "`Ch` has 1 bits"),
-            (
-                "Bg0",
-                vec![5],
-                "bits of an address above the 64 bytes of a burst are 6 to 34",
-            ),
+            ("Bg0", vec![5], "above the 64 bytes of a burst are 6 to 34"),
             ("Bg0", vec![35], "are 6 to 34"),
             // A bit must not be its own source.
             ("Ch0", vec![6], "give several addresses one place"),
         ] {
             let bits = [(name.to_owned(), sources)].into();
             let mapping = AddressMapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);
-            let error = mapping.map(|_| ()).unwrap_err();
+            let error = mapping.unwrap_err();
             assert!(error.message.contains(hint), "{name}: {error}");
         }
         // Two bits must not be each other's source.

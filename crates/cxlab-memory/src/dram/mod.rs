@@ -62,14 +62,12 @@ impl Medium for DramParams {
         if capacity <= resolved.capacity {
             return Ok(());
         }
-        Err(ParamError::new(
-            "channels",
-            format!(
-                "{} channels of {} ranks of {} hold {}, and the device has {capacity}: more \
-                 channels, more ranks or another organization",
-                self.channels, self.ranks, resolved.standard, resolved.capacity
-            ),
-        ))
+        let (channels, ranks) = (self.channels, self.ranks);
+        let (standard, all) = (resolved.standard, resolved.capacity);
+        let found = format!("{channels} channels of {ranks} ranks of {standard} hold {all}");
+        let more = "more channels, more ranks or another organization";
+        let message = format!("{found}, and the device has {capacity}: {more}");
+        Err(ParamError::new("channels", message))
     }
 
     fn largest(&self) -> Option<Bytes> {
@@ -145,15 +143,13 @@ impl<O: CommandObserver> Dram<O> {
         let channels: Vec<_> = (0..resolved.channels)
             .map(|number| Channel::new(resolved.config, number, observer(number)))
             .collect();
+        let idle = ChannelSummary {
+            wake: u64::MAX,
+            ..ChannelSummary::default()
+        };
         let inside = resolved.config.reads + resolved.config.writes;
         Ok(Dram {
-            watches: vec![
-                ChannelSummary {
-                    wake: u64::MAX,
-                    ..ChannelSummary::default()
-                };
-                channels.len()
-            ],
+            watches: vec![idle; channels.len()],
             channels,
             outside: 0,
             outstanding: OutstandingRequests::new(inside * 2 * resolved.channels as usize),
@@ -289,10 +285,8 @@ impl<O: CommandObserver> MemoryBackend for Dram<O> {
         let tick = config.tick(now.0);
         let span = now.since(self.since).0;
         let mut put = |name: &str, value: f64| {
-            out.push(Statistic {
-                name: format!("dram.{name}"),
-                value,
-            });
+            let name = format!("dram.{name}");
+            out.push(Statistic { name, value });
         };
         put("activates", self.sum(tick, |one| one.activates));
         put("precharges", self.sum(tick, |one| one.precharges));
@@ -310,11 +304,9 @@ impl<O: CommandObserver> MemoryBackend for Dram<O> {
         let ticks = span as f64 / config.clock_ps as f64 * config.ticks_per_clock as f64;
         let busy = self.sum(tick, |one| one.busy) / buses;
         put("bus_utilization", if span > 0 { busy / ticks } else { 0.0 });
-        let energy: Vec<_> = self
-            .channels
-            .iter()
-            .map(|channel| energy::energy(&self.resolved, &channel.counters(tick), span))
-            .collect();
+        let energy =
+            |channel: &Channel<O>| energy::energy(&self.resolved, &channel.counters(tick), span);
+        let energy: Vec<_> = self.channels.iter().map(energy).collect();
         let mut sum = |name: &str, of: fn(&energy::ChannelEnergy) -> f64| {
             put(name, energy.iter().map(of).sum());
         };

@@ -155,32 +155,39 @@ pub enum WriteDone {
     Written,
 }
 
-/// Supply voltage and currents of one device, as data sheets name them. Range of each: 0 to
-/// 100,000. Default of each: the grade's.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields, default)]
-pub struct CurrentOverrides {
+macro_rules! current_overrides {
+    ($($(#[doc = $doc:literal])* $name:ident: $of:ident,)*) => {
+        /// Supply voltage and currents of one device, as data sheets name them. Range of each: 0 to
+        /// 100,000. Default of each: the grade's.
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct CurrentOverrides {
+            $($(#[doc = $doc])* #[schemars(range(min = 0, max = 100_000))] pub $name: Option<u32>,)*
+        }
+
+        impl CurrentOverrides {
+            fn over(&self, grade: &Currents) -> Currents {
+                Currents { $($of: self.$name.unwrap_or(grade.$of),)* }
+            }
+        }
+    };
+}
+
+current_overrides! {
     /// Supply voltage, in millivolts.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub vdd_mv: Option<u32>,
+    vdd_mv: vdd_mv,
     /// One bank activated and precharged each tRC (IDD0), in milliamperes.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub idd0_ma: Option<u32>,
+    idd0_ma: idd0,
     /// Standby, all banks precharged (IDD2N), in milliamperes.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub idd2n_ma: Option<u32>,
+    idd2n_ma: idd2n,
     /// Standby, a bank active (IDD3N), in milliamperes.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub idd3n_ma: Option<u32>,
+    idd3n_ma: idd3n,
     /// Reading in bursts without gap (IDD4R), in milliamperes.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub idd4r_ma: Option<u32>,
+    idd4r_ma: idd4r,
     /// Writing in bursts without gap (IDD4W), in milliamperes.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub idd4w_ma: Option<u32>,
+    idd4w_ma: idd4w,
     /// Refreshing all banks without gap (IDD5B), in milliamperes.
-    #[schemars(range(min = 0, max = 100_000))]
-    pub idd5b_ma: Option<u32>,
+    idd5b_ma: idd5b,
 }
 
 impl Default for DramParams {
@@ -255,14 +262,9 @@ impl DramParams {
     ) -> Result<u32, ParamError> {
         let width = self.width.unwrap_or(standard.width);
         let pins = organization.pins;
-        if !width.is_multiple_of(pins) || !(width / pins).is_power_of_two() || width > 1024 {
-            return Err(ParamError::new(
-                "width",
-                format!(
-                    "{width} bits: must be the {pins} of a device times a power of two, up to 1024"
-                ),
-            ));
-        }
+        let fits = width.is_multiple_of(pins) && (width / pins).is_power_of_two() && width <= 1024;
+        let allowed = format!("the {pins} of a device times a power of two, up to 1024");
+        require(fits, "width", format!("{width} bits: must be {allowed}"))?;
         Ok(width)
     }
 
@@ -278,12 +280,8 @@ impl DramParams {
         }
         if let Some(depth) = self.rank_queue {
             between("rank_queue", depth, 1, 1024)?;
-            if self.bank_queue.is_some() {
-                return Err(ParamError::new(
-                    "rank_queue",
-                    format!("{depth}: allowed only without `bank_queue`"),
-                ));
-            }
+            let message = format!("{depth}: allowed only without `bank_queue`");
+            require(self.bank_queue.is_none(), "rank_queue", message)?;
         }
         if let Some(input) = self.input_queue {
             between("input_queue", input, 0, 4096)?;
@@ -293,15 +291,10 @@ impl DramParams {
 
     /// The clock period in picoseconds.
     fn clock_ps(&self, grade: &SpeedGrade) -> Result<u64, ParamError> {
-        let clock_ps = self
-            .clock
-            .map_or(u64::from(grade.clock_ps), |clock| clock.0);
-        if !(100..=10_000).contains(&clock_ps) {
-            return Err(ParamError::new(
-                "clock",
-                format!("{}: must lie between 100 ps and 10 ns", Picos(clock_ps)),
-            ));
-        }
+        let grade = u64::from(grade.clock_ps);
+        let clock_ps = self.clock.map_or(grade, |clock| clock.0);
+        let message = format!("{}: must lie between 100 ps and 10 ns", Picos(clock_ps));
+        require((100..=10_000).contains(&clock_ps), "clock", message)?;
         Ok(clock_ps)
     }
 
@@ -309,10 +302,8 @@ impl DramParams {
         let (standard, grade) = standards::find(&self.grade).ok_or_else(|| {
             let names: Vec<&str> = standards::grades().map(|(_, grade)| grade.name).collect();
             let names = names.join(", ");
-            ParamError::new(
-                "grade",
-                format!("`{}` is not known; known are {names}", self.grade),
-            )
+            let message = format!("`{}` is not known; known are {names}", self.grade);
+            ParamError::new("grade", message)
         })?;
         let organization = self.find_organization(standard)?;
         power_of_two("channels", self.channels, 64)?;
@@ -341,18 +332,14 @@ impl DramParams {
         let queued = self.read_queue + self.write_queue;
         let behind = banks * self.bank_queue.unwrap_or(0) + ranks * self.rank_queue.unwrap_or(0);
         let entries = queued + banks + behind;
-        if entries > 60_000 {
-            return Err(ParamError::new(
-                match self.rank_queue {
-                    Some(_) => "rank_queue",
-                    None => "bank_queue",
-                },
-                format!(
-                    "{entries} requests in queues of {ranks} ranks and {banks} banks: a channel \
-                     holds at most 60,000"
-                ),
-            ));
-        }
+        let field = match self.rank_queue {
+            Some(_) => "rank_queue",
+            None => "bank_queue",
+        };
+        let queues = format!("{entries} requests in queues of {ranks} ranks and {banks} banks");
+        let message = format!("{queues}: a channel holds at most 60,000");
+        require(entries <= 60_000, field, message)?;
+        let queue = self.bank_queue.or(self.rank_queue);
         let part = |percent: u32| (self.write_queue * percent) as usize;
         let config = Config {
             clock_ps,
@@ -367,10 +354,7 @@ impl DramParams {
             writes: self.write_queue as usize,
             high: part(self.drain_above) / 100,
             low: part(self.drain_below).div_ceil(100),
-            queue: self
-                .bank_queue
-                .or(self.rank_queue)
-                .map(|depth| depth as usize),
+            queue: queue.map(|depth| depth as usize),
             queue_shift: match self.rank_queue {
                 Some(_) => (groups * organization.banks).ilog2(),
                 None => 0,
@@ -386,15 +370,11 @@ impl DramParams {
             written: self.write_done == WriteDone::Written,
             gaps,
         };
-        let several = if self.channels > 1 {
-            16 * self.channels
-        } else {
-            0
-        };
+        let several = u32::from(self.channels > 1) * 16 * self.channels;
         Ok(ResolvedDram {
             standard: standard.name,
             timings,
-            currents: self.currents(&grade.currents),
+            currents: self.currents.over(&grade.currents),
             devices: width / organization.pins,
             config,
             channels: self.channels,
@@ -415,14 +395,10 @@ impl DramParams {
         let known = standard.organizations;
         known.iter().find(|one| one.name == name).ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|one| one.name).collect();
-            ParamError::new(
-                "organization",
-                format!(
-                    "`{name}` is not one of {}; known are {}",
-                    standard.name,
-                    names.join(", ")
-                ),
-            )
+            let names = names.join(", ");
+            let of = standard.name;
+            let message = format!("`{name}` is not one of {of}; known are {names}");
+            ParamError::new("organization", message)
         })
     }
 
@@ -433,16 +409,12 @@ impl DramParams {
         organization: &Organization,
     ) -> Result<Timings, ParamError> {
         if let Some((name, value)) = self.timing.beyond(1_000_000) {
-            return Err(ParamError::new(
-                format!("timing.{name}"),
-                format!("{value}: must lie between 0 and 1000000 clocks"),
-            ));
+            let message = format!("{value}: must lie between 0 and 1000000 clocks");
+            return Err(ParamError::new(format!("timing.{name}"), message));
         }
         let mut timings = (standard.resolve)(grade, organization);
-        let (ccd_r, rtw_gap_l) = (
-            timings.ccd_r - timings.ccd_s,
-            timings.rtw_gap_l - timings.rtw_gap,
-        );
+        let ccd_r = timings.ccd_r - timings.ccd_s;
+        let rtw_gap_l = timings.rtw_gap_l - timings.rtw_gap;
         self.timing.apply(&mut timings);
         if self.timing.ccd_r.is_none() {
             timings.ccd_r = timings.ccd_s + ccd_r;
@@ -461,31 +433,17 @@ impl DramParams {
             ("rp_all", timings.rp_all),
             ("ras", timings.ras),
         ] {
-            if value == 0 {
-                return Err(ParamError::new(
-                    format!("timing.{name}"),
-                    "0: must be at least 1 clock",
-                ));
-            }
+            let message = "0: must be at least 1 clock";
+            require(value > 0, &format!("timing.{name}"), message)?;
         }
-        let halves = standard.bus.second_within;
-        if halves > 0 && timings.rcd.min(timings.rcd_wr) <= halves {
-            return Err(ParamError::new(
-                "timing.rcd",
-                format!("{}: must exceed tAAD, {halves} clocks", timings.rcd),
-            ));
-        }
+        let (halves, rcd) = (standard.bus.second_within, timings.rcd);
+        let message = format!("{rcd}: must exceed tAAD, {halves} clocks");
+        let exceeds = rcd.min(timings.rcd_wr) > halves;
+        require(halves == 0 || exceeds, "timing.rcd", message)?;
         let gap = timings.rtw_gap.min(timings.rtw_gap_l);
-        if timings.cl + timings.burst + gap < timings.cwl {
-            return Err(ParamError::new(
-                "timing.cwl",
-                format!(
-                    "{}: must not exceed cl + burst + rtw_gap, {} clocks",
-                    timings.cwl,
-                    timings.cl + timings.burst + gap
-                ),
-            ));
-        }
+        let (cwl, most) = (timings.cwl, timings.cl + timings.burst + gap);
+        let message = format!("{cwl}: must not exceed cl + burst + rtw_gap, {most} clocks");
+        require(cwl <= most, "timing.cwl", message)?;
         Ok(timings)
     }
 
@@ -504,19 +462,17 @@ impl DramParams {
             PagePolicy::Capped {
                 accesses: None,
                 idle: None,
-            } => Err(ParamError::new(
-                "page",
-                "capped needs `accesses`, `idle` or both",
-            )),
+            } => {
+                let message = "capped needs `accesses`, `idle` or both";
+                Err(ParamError::new("page", message))
+            }
             PagePolicy::Capped { accesses, idle } => {
                 if let Some(accesses) = accesses {
                     between("page.accesses", accesses, 1, 1_000_000)?;
                 }
-                if let Some(idle) = idle.filter(|idle| !(1..=1_000_000_000).contains(&idle.0)) {
-                    return Err(ParamError::new(
-                        "page.idle",
-                        format!("{idle}: must lie between 1 ps and 1 ms"),
-                    ));
+                if let Some(idle) = idle {
+                    let message = format!("{idle}: must lie between 1 ps and 1 ms");
+                    require((1..=1_000_000_000).contains(&idle.0), "page.idle", message)?;
                 }
                 let ticks = u64::from(bus.ticks_per_clock);
                 Ok(Page {
@@ -545,17 +501,16 @@ impl DramParams {
                 FineRefresh::PerBank => "none, all-bank, per-bank",
                 FineRefresh::SameBank => "none, all-bank, same-bank",
             };
-            return Err(ParamError::new(
-                "refresh",
-                format!("not known to {}; allowed are {allowed}", standard.name),
-            ));
+            let message = format!("not known to {}; allowed are {allowed}", standard.name);
+            return Err(ParamError::new("refresh", message));
         }
-        if mode == Refresh::AllBank && gaps.refi <= gaps.refresh.act {
-            return Err(ParamError::new(
-                "timing.refi",
-                format!("{} ticks: must exceed rfc, {}", gaps.refi, gaps.refresh.act),
-            ));
-        }
+        let (refi, rfc) = (gaps.refi, gaps.refresh.act);
+        let message = format!("{refi} ticks: must exceed rfc, {rfc}");
+        require(
+            mode != Refresh::AllBank || refi > rfc,
+            "timing.refi",
+            message,
+        )?;
         Ok(mode)
     }
 
@@ -565,31 +520,12 @@ impl DramParams {
             return Ok(0);
         };
         between("rfm", activates, 8, 1_000_000)?;
-        if !standard.management {
-            let message = format!(
-                "{activates}: not known to {}; allowed with DDR5, HBM3 and HBM4",
-                standard.name
-            );
-            return Err(ParamError::new("rfm", message));
-        }
-        if self.refresh == RefreshMode::None {
-            let message = format!("{activates}: allowed only with refresh");
-            return Err(ParamError::new("rfm", message));
-        }
+        let (name, known) = (standard.name, "allowed with DDR5, HBM3 and HBM4");
+        let message = format!("{activates}: not known to {name}; {known}");
+        require(standard.management, "rfm", message)?;
+        let message = format!("{activates}: allowed only with refresh");
+        require(self.refresh != RefreshMode::None, "rfm", message)?;
         Ok(activates)
-    }
-
-    fn currents(&self, grade: &Currents) -> Currents {
-        let own = &self.currents;
-        Currents {
-            vdd_mv: own.vdd_mv.unwrap_or(grade.vdd_mv),
-            idd0: own.idd0_ma.unwrap_or(grade.idd0),
-            idd2n: own.idd2n_ma.unwrap_or(grade.idd2n),
-            idd3n: own.idd3n_ma.unwrap_or(grade.idd3n),
-            idd4r: own.idd4r_ma.unwrap_or(grade.idd4r),
-            idd4w: own.idd4w_ma.unwrap_or(grade.idd4w),
-            idd5b: own.idd5b_ma.unwrap_or(grade.idd5b),
-        }
     }
 }
 
@@ -598,22 +534,20 @@ pub(super) fn bursts_of_line(burst_bytes: u32) -> u64 {
     (LINE_BYTES / u64::from(burst_bytes)).max(1)
 }
 
-fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), ParamError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
+/// Refuses a parameter that does not meet its condition.
+fn require(met: bool, name: &str, message: impl Into<String>) -> Result<(), ParamError> {
+    match met {
+        true => Ok(()),
+        false => Err(ParamError::new(name, message)),
     }
-    Err(ParamError::new(
-        name,
-        format!("{value}: must lie between {least} and {most}"),
-    ))
+}
+
+fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), ParamError> {
+    let message = format!("{value}: must lie between {least} and {most}");
+    require((least..=most).contains(&value), name, message)
 }
 
 fn power_of_two(name: &str, value: u32, most: u32) -> Result<(), ParamError> {
-    if value.is_power_of_two() && value <= most {
-        return Ok(());
-    }
-    Err(ParamError::new(
-        name,
-        format!("{value}: must be a power of two from 1 to {most}"),
-    ))
+    let message = format!("{value}: must be a power of two from 1 to {most}");
+    require(value.is_power_of_two() && value <= most, name, message)
 }

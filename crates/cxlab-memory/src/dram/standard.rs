@@ -62,6 +62,28 @@ pub(crate) struct Organization {
     pub columns: u32,
 }
 
+impl Organization {
+    /// An organization of whole gigabits whose rows and columns are numbered by so many bits.
+    pub const fn new(
+        name: &'static str,
+        gigabits: u32,
+        pins: u32,
+        [stacks, groups, banks]: [u32; 3],
+        [row_bits, column_bits]: [u32; 2],
+    ) -> Organization {
+        Organization {
+            name,
+            density_mb: gigabits << 10,
+            pins,
+            stacks,
+            groups,
+            banks,
+            rows: 1 << row_bits,
+            columns: 1 << column_bits,
+        }
+    }
+}
+
 /// A speed grade.
 pub(crate) struct SpeedGrade {
     /// Name of the grade, as users write it.
@@ -93,6 +115,24 @@ pub struct Currents {
     pub idd4w: u32,
     /// Refreshing all banks without gap (IDD5B), in milliamperes.
     pub idd5b: u32,
+}
+
+impl Currents {
+    /// Currents in milliamperes in the order of the fields.
+    pub(crate) const fn new(
+        vdd_mv: u32,
+        [idd0, idd2n, idd3n, idd4r, idd4w, idd5b]: [u32; 6],
+    ) -> Currents {
+        Currents {
+            vdd_mv,
+            idd0,
+            idd2n,
+            idd3n,
+            idd4r,
+            idd4w,
+            idd5b,
+        }
+    }
 }
 
 /// Converts a time in picoseconds to clocks, rounded up.

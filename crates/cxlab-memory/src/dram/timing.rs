@@ -14,6 +14,8 @@ macro_rules! timings {
             $($(#[doc = $doc])* pub $name: u32,)*
         }
 
+        const ZERO: Timings = Timings { $($name: 0,)* };
+
         /// Timing parameters that replace those of the grade, each in clocks (tCK). Range of each:
         /// 0 to 1,000,000. Default of each: the grade's.
         #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
@@ -113,59 +115,38 @@ timings! {
     wck_post,
 }
 
-/// The timing parameters, in clocks, that every standard gives. See [`Timings`] for their meaning.
-pub(crate) struct CoreTimings {
-    pub burst: u32,
-    pub cl: u32,
-    pub cwl: u32,
-    pub rcd: u32,
-    pub rp: u32,
-    pub ras: u32,
-    pub wr: u32,
-    pub rtp: u32,
-    pub ccd_l: u32,
-    pub wtr_s: u32,
-    pub wtr_l: u32,
-}
-
-impl CoreTimings {
+impl Timings {
     /// The parameters of a standard without further rules: one value of tRCD, tRP, tCCD_S and
     /// tCCD_L each, tRC as the sum of tRAS and tRP, gaps of two clocks on the data bus, and 0 for
-    /// all that depends on the organization.
-    pub const fn timings(self) -> Timings {
+    /// all that depends on the organization. In clocks; see [`Timings`] for their meaning.
+    pub(super) const fn core(
+        burst: u32,
+        [cl, cwl, rcd, rp, ras, wr, rtp, ccd_l, wtr_s, wtr_l]: [u32; 10],
+    ) -> Timings {
         Timings {
-            burst: self.burst,
-            burst_group: self.burst,
-            cl: self.cl,
-            cwl: self.cwl,
-            rcd: self.rcd,
-            rcd_wr: self.rcd,
-            rp: self.rp,
-            rp_all: self.rp,
-            ras: self.ras,
-            rc: self.ras + self.rp,
-            wr: self.wr,
-            rtp: self.rtp,
-            ccd_s: self.burst,
-            ccd_l: self.ccd_l,
-            ccd_r: self.burst,
-            ccd_s_wr: self.burst,
-            ccd_l_wr: self.ccd_l,
-            rrd_s: 0,
-            rrd_l: 0,
-            faw: 0,
-            wtr_s: self.wtr_s,
-            wtr_l: self.wtr_l,
+            burst,
+            burst_group: burst,
+            cl,
+            cwl,
+            rcd,
+            rcd_wr: rcd,
+            rp,
+            rp_all: rp,
+            ras,
+            rc: ras + rp,
+            wr,
+            rtp,
+            ccd_s: burst,
+            ccd_l,
+            ccd_r: burst,
+            ccd_s_wr: burst,
+            ccd_l_wr: ccd_l,
+            wtr_s,
+            wtr_l,
             rtw_gap: 2,
             rtw_gap_l: 2,
             rank_gap: 2,
-            ppd: 0,
-            refi: 0,
-            rfc: 0,
-            rfc_pb: 0,
-            pbr_pbr: 0,
-            pbr_act: 0,
-            wck_post: 0,
+            ..ZERO
         }
     }
 }
@@ -259,13 +240,7 @@ impl CommandSpacing {
         let clock = i64::from(bus.ticks_per_clock);
         let span = |clocks: i64| clocks * clock;
         // The extra ticks of a command, if distances count from its last tick.
-        let offset = |ticks: u32| {
-            if bus.from_last {
-                i64::from(ticks) - 1
-            } else {
-                0
-            }
-        };
+        let offset = |ticks: u32| i64::from(bus.from_last) * (i64::from(ticks) - 1);
         let (act, col, row) = (offset(bus.act), offset(bus.column), offset(bus.row));
         let gap = |clocks: i64, before: i64, after: i64| -> u64 {
             u64::try_from(span(clocks) + before - after).unwrap_or(0)

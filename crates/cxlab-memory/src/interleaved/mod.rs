@@ -22,7 +22,8 @@ use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
-use crate::nested::{files_within, notes_within, within};
+use crate::nested::{files_within, notes_within};
+use crate::refusal::in_part;
 use crate::{InputFile, Medium, MediumNote, MediumSite, RunContext};
 use memory::Interleaved;
 pub use params::{InterleavedParams, Spread};
@@ -40,8 +41,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 impl Medium for params::ResolvedInterleave {
     fn load(&mut self, folder: &Path) -> Result<(), ParamError> {
         for (at, medium) in self.media.iter_mut().enumerate() {
-            let found = medium.load(folder);
-            found.map_err(|error| within(&format!("media[{}]", at % self.listed), error))?;
+            in_part(&format!("media[{}]", at % self.listed), medium.load(folder))?;
         }
         Ok(())
     }
@@ -79,8 +79,7 @@ impl Medium for params::ResolvedInterleave {
     fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
         let parts = self.media.iter().zip(self.shares(capacity)).enumerate();
         for (at, (medium, capacity)) in parts {
-            let found = medium.rehearse(capacity, context);
-            found.map_err(|error| within(&format!("media[{at}]"), error))?;
+            in_part(&format!("media[{at}]"), medium.rehearse(capacity, context))?;
         }
         Ok(())
     }

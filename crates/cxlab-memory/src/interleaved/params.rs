@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::map::InterleaveMap;
 use crate::Medium;
-use crate::nested::{NestedMedium, within};
+use crate::nested::NestedMedium;
+use crate::refusal::{in_part, in_range, refused};
 
 /// Most media in a device.
 pub(super) const MAX_MEDIA: usize = 64;
@@ -75,33 +76,29 @@ pub(super) struct ResolvedInterleave {
     pub(super) listed: usize,
 }
 
-fn wrong(
-    field: &str,
-    found: impl std::fmt::Display,
-    allowed: impl std::fmt::Display,
-) -> ParamError {
-    ParamError::new(field, format!("found {found}; allowed: {allowed}"))
-}
-
 impl InterleavedParams {
     pub(super) fn resolve(&self) -> Result<ResolvedInterleave, ParamError> {
         if self.media.is_empty() {
             let allowed = "a list of media such as [{ kind = \"dram\" }]";
-            return Err(wrong("media", "none", allowed));
+            return Err(refused("media", "none", allowed));
         }
         let count = self.media.len().saturating_mul(self.copies as usize);
         if self.copies == 0 || count > MAX_MEDIA {
             let allowed = format!("1 to {}", MAX_MEDIA / self.media.len().min(MAX_MEDIA));
-            return Err(wrong("copies", self.copies, allowed));
+            return Err(refused("copies", self.copies, allowed));
         }
         let granularity = self.granularity.0;
         if !granularity.is_power_of_two() || !(LINE_BYTES..=1 << 30).contains(&granularity) {
             let allowed = "a power of two, 64 B to 1 GiB";
-            return Err(wrong("granularity", self.granularity, allowed));
+            return Err(refused("granularity", self.granularity, allowed));
         }
         if self.spread == Spread::Xor && !count.is_power_of_two() {
             let found = format!("`xor` with {count} media");
-            return Err(wrong("spread", found, "`xor` with a power of two of media"));
+            return Err(refused(
+                "spread",
+                found,
+                "`xor` with a power of two of media",
+            ));
         }
         if let Some(capacities) = &self.capacities {
             if self.spread != Spread::Ranges {
@@ -111,32 +108,21 @@ impl InterleavedParams {
                 ));
             }
             if capacities.len() != count {
-                return Err(wrong(
-                    "capacities",
-                    capacities.len(),
-                    format!("{count}, one a medium"),
-                ));
+                let allowed = format!("{count}, one a medium");
+                return Err(refused("capacities", capacities.len(), allowed));
             }
         }
-        if self
-            .queue
-            .is_some_and(|queue| !(1..=65536).contains(&queue))
-        {
-            return Err(wrong("queue", self.queue.unwrap_or(0), "1 to 65536"));
-        }
+        in_range("queue", self.queue.unwrap_or(1), 1..=65536)?;
         if let Some(at) = self.media.iter().position(|one| one.kind == "interleaved") {
             let allowed = "media that are not interleaved themselves; list theirs here";
-            return Err(wrong(
-                &format!("media[{at}].kind"),
-                "`interleaved`",
-                allowed,
-            ));
+            let field = format!("media[{at}].kind");
+            return Err(refused(&field, "`interleaved`", allowed));
         }
         let listed = self.media.len();
         let media = (0..count)
             .map(|at| {
-                let medium = self.media[at % listed].build();
-                medium.map_err(|error| within(&format!("media[{}]", at % listed), error))
+                let number = at % listed;
+                in_part(&format!("media[{number}]"), self.media[number].build())
             })
             .collect::<Result<_, _>>()?;
         Ok(ResolvedInterleave {
@@ -168,12 +154,12 @@ impl ResolvedInterleave {
                 let sum: u128 = capacities.iter().map(|one| u128::from(one.0)).sum();
                 if sum != u128::from(capacity.0) {
                     let allowed = format!("together the device's capacity, {capacity}");
-                    return Err(wrong("capacities", format!("{sum} B in all"), allowed));
+                    return Err(refused("capacities", format!("{sum} B in all"), allowed));
                 }
                 for one in capacities {
                     if one.0 == 0 || !one.0.is_multiple_of(self.granularity.0) {
                         let allowed = format!("multiples of `granularity`, {}", self.granularity);
-                        return Err(wrong("capacities", one, allowed));
+                        return Err(refused("capacities", one, allowed));
                     }
                 }
             }
@@ -182,14 +168,14 @@ impl ResolvedInterleave {
                 if capacity.0 == 0 || !u128::from(capacity.0).is_multiple_of(stripe) {
                     let allowed =
                         format!("what divides a medium's part of the device, {capacity} / {count}");
-                    return Err(wrong("granularity", self.granularity, allowed));
+                    return Err(refused("granularity", self.granularity, allowed));
                 }
             }
         }
         let shares = self.shares(capacity);
         for (at, (medium, share)) in self.media.iter().zip(shares).enumerate() {
             let part = format!("media[{}]", at % self.listed);
-            medium.check(share).map_err(|error| within(&part, error))?;
+            in_part(&part, medium.check(share))?;
         }
         Ok(())
     }

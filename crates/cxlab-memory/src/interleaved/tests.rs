@@ -1,77 +1,18 @@
-use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, Dpa, SimTime};
+use cxlab_engine::units::SimTime;
 use serde_json::{Value, json};
 
-use crate::backend::{Completion, MemoryBackend, MemoryRequest};
-use crate::{CATALOG, Medium, MediumSite};
-
-fn medium(kind: &str, params: &Value) -> Box<dyn Medium> {
-    (find(CATALOG, kind).unwrap().build)(params).unwrap()
-}
-
-fn backend(kind: &str, params: &Value, capacity: u64) -> Box<dyn MemoryBackend> {
-    let medium = medium(kind, params);
-    medium.check(Bytes(capacity)).unwrap();
-    medium.backend(MediumSite::alone(Bytes(capacity), 1))
-}
-
-/// Completion times of requests (time, address, lines, write), each offered at its time or when
-/// there is room. The owner wakes up at every event, and every `step` if given.
-fn times(
-    memory: &mut dyn MemoryBackend,
-    requests: &[(u64, u64, u16, bool)],
-    step: Option<u64>,
-) -> Vec<u64> {
-    let mut ends = vec![u64::MAX; requests.len()];
-    let (mut now, mut next) = (0, 0);
-    let mut done: Vec<Completion> = Vec::new();
-    loop {
-        memory.advance(SimTime(now), &mut done);
-        for one in done.drain(..) {
-            assert_eq!(ends[one.id as usize], u64::MAX, "done twice");
-            ends[one.id as usize] = one.at.0;
-        }
-        while let Some((at, dpa, lines, write)) = requests.get(next).copied()
-            && at <= now
-            && memory.can_accept(SimTime(now), write)
-        {
-            let request = MemoryRequest {
-                id: next as u32,
-                dpa: Dpa(dpa),
-                lines,
-                write,
-            };
-            if let Some(at) = memory.enqueue(SimTime(now), request) {
-                ends[next] = at.0;
-            }
-            next += 1;
-        }
-        let wish = requests.get(next).map(|one| one.0).filter(|at| *at > now);
-        let event = memory.next_event().map(|at| at.0.max(now));
-        let Some(soonest) = wish.into_iter().chain(event).min() else {
-            break;
-        };
-        now = step.map_or(soonest, |step| soonest.min(now + step));
-    }
-    assert!(
-        ends.iter().all(|end| *end != u64::MAX),
-        "a request was lost"
-    );
-    ends
-}
+use crate::testing::{
+    TimedRequest, backend, json_rows, refusal, request, statistic, statistics, times, with,
+};
 
 /// Four media of 10 ns and 6.4 GB/s.
-fn four(given: Value) -> Value {
+fn four(given: &Value) -> Value {
     let one = json!({ "kind": "fixed", "latency": "10 ns", "bandwidth": "6.4 GB/s" });
-    let mut all = json!({ "media": [one], "copies": 4 });
-    for (key, value) in given.as_object().unwrap() {
-        all[key] = value.clone();
-    }
-    all
+    with(json!({ "media": [one], "copies": 4 }), given)
 }
 
-fn traffic(count: usize, capacity: u64, most: u64) -> Vec<(u64, u64, u16, bool)> {
+fn traffic(count: usize, capacity: u64, most: u64) -> Vec<TimedRequest> {
     let mut rng = StreamRng::new(7, "traffic");
     let mut at = 0;
     (0..count)
@@ -86,12 +27,12 @@ fn traffic(count: usize, capacity: u64, most: u64) -> Vec<(u64, u64, u16, bool)>
 
 #[test]
 fn a_line_takes_the_time_of_its_medium_and_channels_add_up() {
-    let mut memory = backend("interleaved", &four(json!({})), 1 << 20);
+    let mut memory = backend("interleaved", &four(&json!({})), 1 << 20);
     let ends = times(memory.as_mut(), &[(0, 0, 1, false)], None);
     assert_eq!(ends, [10_000]);
     // 256 lines, 10 ns each on one bus: four buses take a quarter of the time.
     let stream: Vec<_> = (0..256).map(|line| (0, line * 64, 1, false)).collect();
-    let mut memory = backend("interleaved", &four(json!({ "queue": 256 })), 1 << 20);
+    let mut memory = backend("interleaved", &four(&json!({ "queue": 256 })), 1 << 20);
     let ends = times(memory.as_mut(), &stream, None);
     assert_eq!(ends.iter().max(), Some(&(63 * 10_000 + 10_000)));
 }
@@ -172,13 +113,12 @@ fn it_does_not_matter_when_the_owner_looks() {
 
 #[test]
 fn statistics_are_told_by_channel_and_add_up() {
-    let mut media = four(json!({}));
+    let mut media = four(&json!({}));
     media["media"][0] = json!({ "kind": "dram", "channels": 1, "write_done": "written" });
     let mut memory = backend("interleaved", &media, 4 << 30);
     let requests = traffic(500, 4 << 30, 8);
     times(memory.as_mut(), &requests, None);
-    let mut list = Vec::new();
-    memory.statistics(SimTime(1_000_000_000), &mut list);
+    let list = statistics(memory.as_ref(), 1_000_000_000);
     let sum = |name: &str| -> f64 {
         let found = (0..4).map(|channel| format!("channel{channel}.{name}"));
         found
@@ -196,19 +136,12 @@ fn statistics_are_told_by_channel_and_add_up() {
 
 #[test]
 fn a_full_queue_holds_requests_back_and_time_spent_in_it_is_told() {
-    let params = four(
-        json!({ "copies": 1, "queue": 2, "media": [{ "kind": "fixed", "latency": "10 ns", "queue": 1 }] }),
-    );
+    let medium = json!({ "kind": "fixed", "latency": "10 ns", "queue": 1 });
+    let params = json!({ "queue": 2, "media": [medium] });
     let mut memory = backend("interleaved", &params, 1 << 20);
     for id in 0..3 {
         assert!(memory.can_accept(SimTime(0), false));
-        let request = MemoryRequest {
-            id,
-            dpa: Dpa(0),
-            lines: 1,
-            write: false,
-        };
-        assert_eq!(memory.enqueue(SimTime(0), request), None);
+        assert_eq!(memory.enqueue(SimTime(0), request(id, 0, 1, false)), None);
     }
     assert!(!memory.can_accept(SimTime(0), false), "two wait");
     assert!(memory.can_accept(SimTime(10_000), false), "one went on");
@@ -216,91 +149,43 @@ fn a_full_queue_holds_requests_back_and_time_spent_in_it_is_told() {
     memory.advance(SimTime(30_000), &mut done);
     let ends: Vec<_> = done.iter().map(|one| (one.id, one.at.0)).collect();
     assert_eq!(ends, [(0, 10_000), (1, 20_000), (2, 30_000)]);
-    let mut list = Vec::new();
-    memory.statistics(SimTime(30_000), &mut list);
-    let wait = list
-        .iter()
-        .find(|one| one.name == "channel0.wait_ns")
-        .unwrap();
-    assert_eq!(wait.value, 30.0);
+    assert_eq!(statistic(memory.as_ref(), 30_000, "channel0.wait_ns"), 30.0);
 }
 
 #[test]
 fn wrong_parameters_name_the_field_and_what_is_allowed() {
-    let fixed = || json!({ "kind": "fixed" });
-    let refused = |params: &Value, capacity: u64| {
-        let entry = find(CATALOG, "interleaved").unwrap();
-        match (entry.build)(params) {
-            Ok(medium) => medium.check(Bytes(capacity)).unwrap_err(),
-            Err(error) => error,
-        }
-    };
-    for (field, params) in [
-        ("media", json!({})),
-        ("media", json!({ "media": [] })),
-        (
-            "media[1].kind",
-            json!({ "media": [fixed(), { "kind": "tape" }] }),
-        ),
-        (
-            "media[0].kind",
-            json!({ "media": [{ "kind": "interleaved", "media": [fixed()] }] }),
-        ),
-        (
-            "media[0].banks",
-            json!({ "media": [{ "kind": "fixed", "banks": 0 }], "copies": 2 }),
-        ),
-        ("copies", json!({ "media": [fixed()], "copies": 0 })),
-        (
-            "copies",
-            json!({ "media": [fixed(), fixed()], "copies": 33 }),
-        ),
-        (
-            "granularity",
-            json!({ "media": [fixed()], "granularity": "96 B" }),
-        ),
-        (
-            "granularity",
-            json!({ "media": [fixed()], "granularity": "32 B" }),
-        ),
-        (
-            "granularity",
-            json!({ "media": [fixed()], "granularity": "2 GiB" }),
-        ),
-        ("granularity", json!({ "media": [fixed()], "copies": 3 })),
-        (
-            "spread",
-            json!({ "media": [fixed()], "copies": 3, "spread": "xor" }),
-        ),
-        (
-            "capacities",
-            json!({ "media": [fixed()], "capacities": ["1 MiB"] }),
-        ),
-        (
-            "capacities",
-            json!({ "media": [fixed(), fixed()], "spread": "ranges", "capacities": ["1 MiB"] }),
-        ),
-        (
-            "capacities",
-            json!({ "media": [fixed(), fixed()], "spread": "ranges", "capacities": ["512 KiB", "256 KiB"] }),
-        ),
-        (
-            "capacities",
-            json!({ "media": [fixed(), fixed()], "spread": "ranges", "capacities": ["1048448 B", "128 B"] }),
-        ),
-        ("queue", json!({ "media": [fixed()], "queue": 0 })),
-        (
-            "media[0].channels",
-            json!({ "media": [{ "kind": "dram", "grade": "HBM2-2000", "channels": 1 }] }),
-        ),
-    ] {
-        let capacity = if field == "media[0].channels" {
-            1 << 40
-        } else {
-            1 << 20
+    for (field, params) in json_rows(
+        r#"
+        media => {}
+        media => {"media": []}
+        media[1].kind => {"media": [{"kind": "fixed"}, {"kind": "tape"}]}
+        media[0].kind => {"media": [{"kind": "interleaved", "media": [{"kind": "fixed"}]}]}
+        media[0].banks => {"media": [{"kind": "fixed", "banks": 0}], "copies": 2}
+        copies => {"copies": 0}
+        copies => {"media": [{"kind": "fixed"}, {"kind": "fixed"}], "copies": 33}
+        granularity => {"granularity": "96 B"}
+        granularity => {"granularity": "32 B"}
+        granularity => {"granularity": "2 GiB"}
+        granularity => {"copies": 3}
+        spread => {"copies": 3, "spread": "xor"}
+        capacities => {"capacities": ["1 MiB"]}
+        capacities => {"copies": 2, "spread": "ranges", "capacities": ["1 MiB"]}
+        capacities => {"copies": 2, "spread": "ranges", "capacities": ["512 KiB", "256 KiB"]}
+        capacities => {"copies": 2, "spread": "ranges", "capacities": ["1048448 B", "128 B"]}
+        queue => {"queue": 0}
+        media[0].channels => {"media": [{"kind": "dram", "grade": "HBM2-2000", "channels": 1}]}
+        "#,
+    ) {
+        let capacity = match field {
+            "media[0].channels" => 1 << 40,
+            _ => 1 << 20,
         };
-        let error = refused(&params, capacity);
+        let params = match field {
+            "media" => params,
+            _ => with(json!({ "media": [{ "kind": "fixed" }] }), &params),
+        };
+        let error = refusal("interleaved", &params, capacity);
         assert_eq!(error.field, field, "{params}: {}", error.message);
-        assert!(!error.message.is_empty());
+        assert!(!error.message.is_empty(), "{params}");
     }
 }

@@ -36,7 +36,8 @@ use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
-use crate::nested::{files_within, notes_within, within};
+use crate::nested::{files_within, notes_within};
+use crate::refusal::in_part;
 use crate::{InputFile, Medium, MediumNote, MediumSite, RunContext};
 pub use cache::{DramCache, PowerFailureFlush};
 pub use observer::{Movement, MovementObserver, NoObserver};
@@ -55,8 +56,8 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 
 impl Medium for ResolvedCache {
     fn load(&mut self, folder: &Path) -> Result<(), ParamError> {
-        (self.dram.load(folder)).map_err(|error| within("dram", error))?;
-        (self.behind.load(folder)).map_err(|error| within("behind", error))
+        in_part("dram", self.dram.load(folder))?;
+        in_part("behind", self.behind.load(folder))
     }
 
     /// The content is as persistent as the medium behind the cache.
@@ -85,10 +86,8 @@ impl Medium for ResolvedCache {
     }
 
     fn rehearse(&self, capacity: Bytes, context: &RunContext) -> Result<(), ParamError> {
-        let dram = self.dram.rehearse(self.size, context);
-        dram.map_err(|error| within("dram", error))?;
-        let behind = self.behind.rehearse(capacity, context);
-        behind.map_err(|error| within("behind", error))
+        in_part("dram", self.dram.rehearse(self.size, context))?;
+        in_part("behind", self.behind.rehearse(capacity, context))
     }
 
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use crate::Medium;
-use crate::nested::{NestedMedium, within};
+use crate::nested::NestedMedium;
 use crate::prefetch::{self, PrefetchPolicy};
+use crate::refusal::{in_part, in_range, refused};
 use crate::resident::Geometry;
 use crate::victim::{self, VictimPolicy};
 
@@ -155,30 +156,21 @@ impl DramCacheParams {
     pub(super) fn resolve(&self) -> Result<ResolvedCache, ParamError> {
         let page = self.page.0;
         if !page.is_power_of_two() || !(256..=65536).contains(&page) {
-            let message = format!(
-                "found {}; allowed: a power of two, 256 B to 64 KiB",
-                self.page
-            );
-            return Err(ParamError::new("page", message));
+            let allowed = "a power of two, 256 B to 64 KiB";
+            return Err(refused("page", self.page, allowed));
         }
         let least = (page / MAX_SECTORS).max(LINE_BYTES);
         let sector = self.sector.map_or(least, |sector| sector.0);
         if !sector.is_power_of_two() || !(least..=page).contains(&sector) {
+            let (found, least, page) = (Bytes(sector), Bytes(least), self.page);
             let message = format!(
-                "found {}; allowed with pages of {}: a power of two, {} to {}",
-                Bytes(sector),
-                self.page,
-                Bytes(least),
-                self.page
+                "found {found}; allowed with pages of {page}: a power of two, {least} to {page}"
             );
             return Err(ParamError::new("sector", message));
         }
         if self.size.0 == 0 || !self.size.0.is_multiple_of(page) {
-            let message = format!(
-                "found {}; allowed: a multiple of `page`, {}",
-                self.size, self.page
-            );
-            return Err(ParamError::new("size", message));
+            let allowed = format!("a multiple of `page`, {}", self.page);
+            return Err(refused("size", self.size, allowed));
         }
         let pages = self.size.0 / page;
         let ways = match self.ways {
@@ -193,19 +185,16 @@ impl DramCacheParams {
             ("targets", self.targets, 65536),
             ("write_buffer", self.write_buffer, 4096),
         ] {
-            if !(1..=most).contains(&found) {
-                let message = format!("found {found}; allowed: 1 to {most}");
-                return Err(ParamError::new(field, message));
-            }
+            in_range(field, found, 1..=most)?;
         }
         if self.mshrs == 1 && self.prefetch.kind != "none" {
             let message = "found 1; allowed with a prefetcher: 2 to 4096, one is kept for misses";
             return Err(ParamError::new("mshrs", message));
         }
-        let behind = self.behind.as_ref().ok_or_else(|| {
-            let message = "found nothing; allowed: a medium such as { kind = \"pmem\" }";
-            ParamError::new("behind", message)
-        })?;
+        let behind = self
+            .behind
+            .as_ref()
+            .ok_or_else(|| refused("behind", "nothing", "a medium such as { kind = \"pmem\" }"))?;
         Ok(ResolvedCache {
             shape: CacheShape {
                 geometry,
@@ -222,13 +211,10 @@ impl DramCacheParams {
             },
             size: self.size,
             page: self.page,
-            policy: self
-                .policy
-                .build()
-                .map_err(|error| within("policy", error))?,
-            dram: self.dram.build().map_err(|error| within("dram", error))?,
-            behind: behind.build().map_err(|error| within("behind", error))?,
-            prefetch: (self.prefetch.build()).map_err(|error| within("prefetch", error))?,
+            policy: in_part("policy", self.policy.build())?,
+            dram: in_part("dram", self.dram.build())?,
+            behind: in_part("behind", behind.build())?,
+            prefetch: in_part("prefetch", self.prefetch.build())?,
         })
     }
 }
@@ -236,20 +222,14 @@ impl DramCacheParams {
 impl ResolvedCache {
     pub(super) fn check_capacity(&self, capacity: Bytes) -> Result<(), ParamError> {
         if self.size > capacity {
-            let message = format!(
-                "found {}; allowed: at most the device's capacity, {capacity}",
-                self.size
-            );
-            return Err(ParamError::new("size", message));
+            let allowed = format!("at most the device's capacity, {capacity}");
+            return Err(refused("size", self.size, allowed));
         }
         if !capacity.0.is_multiple_of(self.page.0) {
-            let message = format!(
-                "found {}; allowed: what divides the device's capacity, {capacity}",
-                self.page
-            );
-            return Err(ParamError::new("page", message));
+            let allowed = format!("what divides the device's capacity, {capacity}");
+            return Err(refused("page", self.page, allowed));
         }
-        (self.dram.check(self.size)).map_err(|error| within("dram", error))?;
-        (self.behind.check(capacity)).map_err(|error| within("behind", error))
+        in_part("dram", self.dram.check(self.size))?;
+        in_part("behind", self.behind.check(capacity))
     }
 }

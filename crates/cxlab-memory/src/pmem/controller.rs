@@ -23,9 +23,10 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 use serde::{Deserialize, Serialize};
 
-use super::{GRANULE, GRANULE_LINES, PmemParams, rows, within};
+use super::{GRANULE, GRANULE_LINES, PmemParams, rows};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
+use crate::refusal::in_range;
 use crate::split_requests::SplitRequests;
 
 /// Bursts before the bus may turn (gem5's `min_reads_per_switch` and `min_writes_per_switch`).
@@ -50,10 +51,10 @@ impl ControllerParams {
         let above = params.drain_above.unwrap_or(85);
         let below = params.drain_below.unwrap_or(50);
         let pending = params.pending_writes.unwrap_or(128);
-        within("read_queue", read_queue.into(), 1, 65536)?;
-        within("pending_writes", pending.into(), 1, 65536)?;
-        within("drain_above", above.into(), 0, 99)?;
-        within("drain_below", below.into(), 0, above.into())?;
+        in_range("read_queue", read_queue, 1..=65536)?;
+        in_range("pending_writes", pending, 1..=65536)?;
+        in_range("drain_above", above, 0..=99)?;
+        in_range("drain_below", below, 0..=above)?;
         let part = |percent: u32| (u64::from(write_queue) * u64::from(percent) / 100) as usize;
         Ok(ControllerParams {
             read_queue: read_queue as usize,

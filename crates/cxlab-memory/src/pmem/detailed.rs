@@ -7,10 +7,11 @@ use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 
 use super::dimm::{Dimm, DimmCounters, DimmParams, LineRun};
 use super::pending::PendingRequests;
-use super::{GRANULE, PmemParams, within};
+use super::{GRANULE, PmemParams};
 use crate::MediumSite;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
+use crate::refusal::{in_range, refused};
 use crate::resident::Geometry;
 use crate::split_requests::SplitRequests;
 
@@ -29,32 +30,32 @@ pub(super) struct DetailedParams {
 impl DetailedParams {
     pub(super) fn new(params: &PmemParams) -> Result<Self, ParamError> {
         let dimms = params.dimms.unwrap_or(6);
-        within("dimms", dimms.into(), 1, 64)?;
+        in_range("dimms", dimms, 1..=64)?;
         let interleave = params.interleave.unwrap_or(Bytes(4096));
         if !interleave.0.is_power_of_two() || !(GRANULE..=1 << 30).contains(&interleave.0) {
-            let message = format!("found {interleave}; allowed: a power of two, 256 B to 1 GiB");
-            return Err(ParamError::new("interleave", message));
+            let allowed = "a power of two, 256 B to 1 GiB";
+            return Err(refused("interleave", interleave, allowed));
         }
         let wpq_lines = params.wpq_lines.unwrap_or(8);
-        within("wpq_lines", wpq_lines.into(), 1, 4096)?;
+        in_range("wpq_lines", wpq_lines, 1..=4096)?;
         let buffer_lines = params.buffer_lines.unwrap_or(64);
-        within("buffer_lines", buffer_lines.into(), 2, 65536)?;
+        in_range("buffer_lines", buffer_lines, 2..=65536)?;
         let ait_blocks = params.ait_blocks.unwrap_or(4096);
         let accesses = params.media_accesses.unwrap_or(4);
-        within("media_accesses", accesses.into(), 1, 256)?;
+        in_range("media_accesses", accesses, 1..=256)?;
         let geometry = |field, lines: u32, ways: u32| {
             Geometry::set_associative(lines.into(), ways.into())
                 .map_err(|error| ParamError::new(field, error.to_string()))
         };
         if !ait_blocks.is_multiple_of(AIT_WAYS) || !(AIT_WAYS..=1 << 20).contains(&ait_blocks) {
-            let message = format!("found {ait_blocks}; allowed: 16 to 1048576, a multiple of 16");
-            return Err(ParamError::new("ait_blocks", message));
+            let allowed = "16 to 1048576, a multiple of 16";
+            return Err(refused("ait_blocks", ait_blocks, allowed));
         }
         let media_read = params.media_read.unwrap_or(Picos::from_nanos(155));
         let media_write = params.media_write.unwrap_or(Picos::from_nanos(455));
         for (field, found) in [("media_read", media_read), ("media_write", media_write)] {
             if found == Picos::ZERO {
-                return Err(ParamError::new(field, "found 0 ps; allowed: 1 ps or more"));
+                return Err(refused(field, found, "1 ps or more"));
             }
         }
         let bus = params.bus.unwrap_or(BytesPerSec(21_328_000_000));
@@ -128,11 +129,8 @@ fn split(
         let block = line / interleave;
         let next = ((block + 1) * interleave).min(end);
         let first = block / count * interleave + line % interleave;
-        each(
-            &mut dimms[(block % count) as usize],
-            first,
-            (next - line) as u32,
-        );
+        let dimm = &mut dimms[(block % count) as usize];
+        each(dimm, first, (next - line) as u32);
         line = next;
     }
 }
@@ -144,24 +142,17 @@ impl MemoryBackend for DetailedMemory {
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         self.held += 1;
-        let number = self
-            .pending
-            .requests
-            .begin(request.id, request.lines.into());
-        let pending = &mut self.pending;
-        split(
-            &mut self.dimms,
-            self.interleave,
-            &request,
-            |dimm, line, lines| {
-                let segment = LineRun {
-                    request: number,
-                    line,
-                    lines,
-                };
-                dimm.enqueue(now.0, segment, request.write, pending);
-            },
-        );
+        let (pending, lines) = (&mut self.pending, request.lines.into());
+        let number = pending.requests.begin(request.id, lines);
+        let each = |dimm: &mut Dimm, line: u64, lines: u32| {
+            let segment = LineRun {
+                request: number,
+                line,
+                lines,
+            };
+            dimm.enqueue(now.0, segment, request.write, pending);
+        };
+        split(&mut self.dimms, self.interleave, &request, each);
         None
     }
 
@@ -188,14 +179,11 @@ impl MemoryBackend for DetailedMemory {
     }
 
     fn warm(&mut self, request: MemoryRequest) {
-        split(
-            &mut self.dimms,
-            self.interleave,
-            &request,
-            |dimm, line, lines| {
-                (line..line + u64::from(lines)).for_each(|line| dimm.warm(line, request.write));
-            },
-        );
+        let each = |dimm: &mut Dimm, first: u64, lines: u32| {
+            let lines = first..first + u64::from(lines);
+            lines.for_each(|line| dimm.warm(line, request.write));
+        };
+        split(&mut self.dimms, self.interleave, &request, each);
     }
 
     fn begin_measurement(&mut self, _now: SimTime) {
@@ -209,7 +197,8 @@ impl MemoryBackend for DetailedMemory {
         for dimm in &self.dimms {
             sum.add(&dimm.counts);
         }
-        let ratio = |over: u64, under: u64| over as f64 / under.max(1) as f64;
+        let written = (sum.writes * LINE_BYTES).max(1);
+        let amplification = (sum.media_writes * GRANULE) as f64 / written as f64;
         let values = [
             ("read_lines", sum.reads as f64),
             ("written_lines", sum.writes as f64),
@@ -218,10 +207,7 @@ impl MemoryBackend for DetailedMemory {
             ("ait_misses", sum.ait_misses as f64),
             ("media_reads", sum.media_reads as f64),
             ("media_writes", sum.media_writes as f64),
-            (
-                "write_amplification",
-                ratio(sum.media_writes * GRANULE, sum.writes * LINE_BYTES),
-            ),
+            ("write_amplification", amplification),
         ];
         Statistic::append(out, "", &values);
     }

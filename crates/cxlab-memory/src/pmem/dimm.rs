@@ -94,6 +94,13 @@ struct BufferEntry {
     waiting: u32,
 }
 
+const EMPTY: BufferEntry = BufferEntry {
+    here: 0,
+    dirty: 0,
+    busy: EntryState::No,
+    waiting: NONE,
+};
+
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 enum EntryState {
     #[default]
@@ -224,12 +231,8 @@ impl Dimm {
                 break;
             }
         }
-        let mut next = self
-            .media
-            .iter()
-            .map(|one| one.at)
-            .min()
-            .unwrap_or(u64::MAX);
+        let ends = self.media.iter().map(|one| one.at);
+        let mut next = ends.min().unwrap_or(u64::MAX);
         if self.media.len() < self.params.accesses as usize {
             let later = self.queue.iter().map(|one| one.at).find(|at| *at > now);
             next = next.min(later.unwrap_or(u64::MAX));
@@ -295,13 +298,9 @@ impl Dimm {
             self.write(now, slot);
         }
         while at != NONE {
-            let WaitingRead {
-                request,
-                lines,
-                next,
-            } = self.waiting.remove(at);
-            self.transfer(now, request, lines, pending);
-            at = next;
+            let read = self.waiting.remove(at);
+            self.transfer(now, read.request, read.lines, pending);
+            at = read.next;
         }
     }
 
@@ -354,14 +353,12 @@ impl Dimm {
             self.transfer(now, segment.request, lines, pending);
             return true;
         }
-        let slot = match found {
-            Some(slot) if self.buffer[slot].busy == EntryState::Writing => return false,
-            Some(slot) => slot,
-            None => match self.allocate(now, granule) {
-                Some(slot) => slot,
-                None => return false,
-            },
+        let Some(slot) = found.or_else(|| self.allocate(now, granule)) else {
+            return false;
         };
+        if self.buffer[slot].busy == EntryState::Writing {
+            return false;
+        }
         if self.buffer[slot].busy == EntryState::No {
             self.buffer[slot].busy = EntryState::Filling;
             self.buffer.pin(slot);
@@ -378,10 +375,6 @@ impl Dimm {
 
     /// Allocates a buffer entry for a granule; `None` if none is free yet.
     fn allocate(&mut self, now: u64, granule: u64) -> Option<Slot> {
-        let entry = BufferEntry {
-            waiting: NONE,
-            ..BufferEntry::default()
-        };
         if self.buffer.len() == self.params.buffer.lines() {
             if self.leaving {
                 return None;
@@ -397,7 +390,7 @@ impl Dimm {
             }
             self.buffer.remove(slot);
         }
-        Some(self.buffer.insert(LineAddr(granule), entry))
+        Some(self.buffer.insert(LineAddr(granule), EMPTY))
     }
 
     /// Queues the write of a dirty entry.
@@ -410,10 +403,8 @@ impl Dimm {
 
     /// Queues an access for the time at which its address is known.
     fn queue_access(&mut self, now: u64, granule: u64, slot: Slot, write: bool) {
-        let block = LineAddr(granule / BLOCK_GRANULES);
         let mut at = now;
-        if self.ait.access(block).is_none() {
-            self.ait.fill(block, ());
+        if !self.look_up(granule) {
             self.counts.ait_misses += 1;
             at += self.params.ait_ps;
         }
@@ -452,7 +443,7 @@ impl Dimm {
         }
         // The pin and unpin of a media access, because they influence later random choices.
         self.buffer.pin(slot);
-        self.warm_address(granule);
+        self.look_up(granule);
         self.buffer.unpin(slot);
     }
 
@@ -464,23 +455,21 @@ impl Dimm {
         {
             if self.buffer[slot].dirty != 0 {
                 self.buffer.pin(slot);
-                self.warm_address(block.victim.0);
+                self.look_up(block.victim.0);
             }
             self.buffer.remove(slot);
         }
-        let entry = BufferEntry {
-            waiting: NONE,
-            ..BufferEntry::default()
-        };
-        self.buffer.insert(LineAddr(granule), entry)
+        self.buffer.insert(LineAddr(granule), EMPTY)
     }
 
-    /// Looks up the address of a granule's block.
-    fn warm_address(&mut self, granule: u64) {
+    /// Looks up the address of a granule's block; returns whether the table has it already.
+    fn look_up(&mut self, granule: u64) -> bool {
         let block = LineAddr(granule / BLOCK_GRANULES);
-        if self.ait.access(block).is_none() {
+        let found = self.ait.access(block).is_some();
+        if !found {
             self.ait.fill(block, ());
         }
+        found
     }
 
     /// Moves lines from the write-pending queue into the buffer, at the rate of the bus.
@@ -490,17 +479,14 @@ impl Dimm {
             && self.bus_free <= now
         {
             let granule = line / GRANULE_LINES;
-            let slot = match self.buffer.find(LineAddr(granule)) {
-                Some(slot) if self.buffer[slot].busy == EntryState::Writing => break,
-                Some(slot) => {
-                    self.counts.write_hits += 1;
-                    slot
-                }
-                None => match self.allocate(now, granule) {
-                    Some(slot) => slot,
-                    None => break,
-                },
+            let found = self.buffer.find(LineAddr(granule));
+            let Some(slot) = found.or_else(|| self.allocate(now, granule)) else {
+                break;
             };
+            if self.buffer[slot].busy == EntryState::Writing {
+                break;
+            }
+            self.counts.write_hits += u64::from(found.is_some());
             let entry = &mut self.buffer[slot];
             entry.here |= mask(line, 1);
             entry.dirty |= mask(line, 1);

@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{MemoryBackend, MemoryRequest};
+use crate::refusal::{in_range, refused};
 use crate::{Medium, MediumSite};
 use controller::ControlledMemory;
 use detailed::{DetailedMemory, DetailedParams};
@@ -167,45 +168,18 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     },
 };
 
-/// Refuses a parameter that is out of range.
-fn within(field: &str, found: u64, least: u64, most: u64) -> Result<(), ParamError> {
-    if (least..=most).contains(&found) {
-        return Ok(());
-    }
-    let message = format!("found {found}; allowed: {least} to {most}");
-    Err(ParamError::new(field, message))
-}
-
 impl PmemParams {
     /// Refuses parameters of the other mode, and fills in the defaults.
     fn resolve(&self) -> Result<Pmem, ParamError> {
-        let queued = [
-            ("read_queue", self.read_queue.is_some()),
-            ("drain_above", self.drain_above.is_some()),
-            ("drain_below", self.drain_below.is_some()),
-            ("pending_writes", self.pending_writes.is_some()),
-            ("combine", self.combine.is_some()),
-        ];
-        let simple = [
-            ("read", self.read.is_some()),
-            ("write", self.write.is_some()),
-            ("write_done", self.write_done.is_some()),
-            ("row_hit", self.row_hit.is_some()),
-            ("banks", self.banks.is_some()),
-        ];
-        let detailed = [
-            ("dimms", self.dimms.is_some()),
-            ("interleave", self.interleave.is_some()),
-            ("interface", self.interface.is_some()),
-            ("write_accept", self.write_accept.is_some()),
-            ("wpq_lines", self.wpq_lines.is_some()),
-            ("buffer_lines", self.buffer_lines.is_some()),
-            ("ait_blocks", self.ait_blocks.is_some()),
-            ("ait_miss", self.ait_miss.is_some()),
-            ("media_read", self.media_read.is_some()),
-            ("media_write", self.media_write.is_some()),
-            ("media_accesses", self.media_accesses.is_some()),
-        ];
+        macro_rules! given {
+            ($params:ident: $($field:ident)*) => {
+                [$((stringify!($field), $params.$field.is_some())),*]
+            };
+        }
+        let queued = given!(self: read_queue drain_above drain_below pending_writes combine);
+        let simple = given!(self: read write write_done row_hit banks);
+        let detailed = given!(self: dimms interleave interface write_accept wpq_lines buffer_lines
+            ait_blocks ait_miss media_read media_write media_accesses);
         let (others, needed): (&[(&str, bool)], _) = match self.mode {
             Mode::Simple => (&detailed, "detailed"),
             Mode::Detailed => (&simple, "simple"),
@@ -220,12 +194,9 @@ impl PmemParams {
                            \"queued\"";
             return Err(ParamError::new(*field, message));
         }
-        within("queue", self.queue.unwrap_or(1).into(), 1, 65536)?;
+        in_range("queue", self.queue.unwrap_or(1), 1..=65536)?;
         if self.bus == Some(BytesPerSec(0)) {
-            return Err(ParamError::new(
-                "bus",
-                "found 0 B/s; allowed: more than 0 B/s",
-            ));
+            return Err(refused("bus", "0 B/s", "more than 0 B/s"));
         }
         match self.mode {
             Mode::Simple => SimpleParams::new(self).map(Pmem::Simple),
@@ -251,14 +222,10 @@ impl Medium for Pmem {
         };
         let stripe = params.dimms * params.interleave;
         if capacity.0 < stripe {
-            let message = format!(
-                "found {} DIMMs interleaved at {} in a device of {capacity}; allowed: at most as \
-                 many as {capacity} divided by {}",
-                params.dimms,
-                Bytes(params.interleave),
-                Bytes(params.interleave),
-            );
-            return Err(ParamError::new("dimms", message));
+            let (dimms, each) = (params.dimms, Bytes(params.interleave));
+            let found = format!("{dimms} DIMMs interleaved at {each} in a device of {capacity}");
+            let allowed = format!("at most as many as {capacity} divided by {each}");
+            return Err(refused("dimms", found, allowed));
         }
         Ok(())
     }
@@ -266,11 +233,7 @@ impl Medium for Pmem {
     fn backend(&self, site: MediumSite) -> Box<dyn MemoryBackend> {
         match self {
             Pmem::Simple(params) => match params.controller {
-                Some(controller) => Box::new(ControlledMemory::new(
-                    controller,
-                    params.times(),
-                    params.banks,
-                )),
+                Some(queues) => Box::new(ControlledMemory::new(queues, params.times, params.banks)),
                 None => Box::new(SimpleMemory::new(params)),
             },
             Pmem::Detailed(params) => Box::new(DetailedMemory::new(params, site)),
@@ -278,13 +241,11 @@ impl Medium for Pmem {
     }
 
     fn idle_read_ps(&self) -> Option<u64> {
-        match self {
-            Pmem::Simple(params)
-                if params.row_hit_ps == params.read_ps && params.controller.is_none() =>
-            {
-                Some(params.read_ps)
-            }
-            _ => None,
-        }
+        let Pmem::Simple(params) = self else {
+            return None;
+        };
+        let times = params.times;
+        let constant = times.row_hit == times.read && params.controller.is_none();
+        constant.then_some(times.read)
     }
 }

@@ -10,16 +10,14 @@ use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
 use super::controller::{BankTimes, ControllerParams};
-use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, rows, within};
+use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, rows};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
+use crate::refusal::{in_range, refused};
 
 /// The resolved parameters of the simple mode.
 pub(super) struct SimpleParams {
-    pub(super) read_ps: u64,
-    write_ps: u64,
-    pub(super) row_hit_ps: u64,
-    line_ps: u64,
+    pub(super) times: BankTimes,
     pub(super) banks: u32,
     queue: u32,
     /// The controller, if writes complete when they are queued.
@@ -29,19 +27,21 @@ pub(super) struct SimpleParams {
 impl SimpleParams {
     pub(super) fn new(params: &PmemParams) -> Result<Self, ParamError> {
         let banks = params.banks.unwrap_or(16);
-        within("banks", banks.into(), 1, 65536)?;
+        in_range("banks", banks, 1..=65536)?;
         let bus = params.bus.unwrap_or(BytesPerSec(19_200_000_000));
         let read = params.read.unwrap_or(Picos::from_nanos(150));
         let row_hit = params.row_hit.unwrap_or(Picos(17_500).min(read));
         if row_hit > read {
-            let message = format!("found {row_hit}; allowed: at most `read`, {read}");
-            return Err(ParamError::new("row_hit", message));
+            let allowed = format!("at most `read`, {read}");
+            return Err(refused("row_hit", row_hit, allowed));
         }
         Ok(SimpleParams {
-            read_ps: read.0,
-            write_ps: params.write.unwrap_or(Picos::from_nanos(500)).0,
-            row_hit_ps: row_hit.0,
-            line_ps: bus.time_for(Bytes(LINE_BYTES)).0,
+            times: BankTimes {
+                read: read.0,
+                write: params.write.unwrap_or(Picos::from_nanos(500)).0,
+                row_hit: row_hit.0,
+                line: bus.time_for(Bytes(LINE_BYTES)).0,
+            },
             banks,
             queue: params.queue.unwrap_or(256),
             controller: match params.write_done {
@@ -49,15 +49,6 @@ impl SimpleParams {
                 _ => None,
             },
         })
-    }
-
-    pub(super) fn times(&self) -> BankTimes {
-        BankTimes {
-            read: self.read_ps,
-            write: self.write_ps,
-            row_hit: self.row_hit_ps,
-            line: self.line_ps,
-        }
     }
 }
 
@@ -79,10 +70,7 @@ struct SimpleCounters {
 }
 
 pub(super) struct SimpleMemory {
-    read_ps: u64,
-    write_ps: u64,
-    row_hit_ps: u64,
-    line_ps: u64,
+    times: BankTimes,
     banks: Vec<Bank>,
     bus_free: u64,
     queue: usize,
@@ -95,7 +83,7 @@ save_state!(SimpleMemory {
     values: bus_free, held, counts;
     sized: banks;
     states: finished;
-    built: read_ps, write_ps, row_hit_ps, line_ps, queue;
+    built: times, queue;
 });
 
 impl SimpleMemory {
@@ -106,10 +94,7 @@ impl SimpleMemory {
             write_begins: None,
         };
         SimpleMemory {
-            read_ps: params.read_ps,
-            write_ps: params.write_ps,
-            row_hit_ps: params.row_hit_ps,
-            line_ps: params.line_ps,
+            times: params.times,
             banks: vec![bank; params.banks as usize],
             bus_free: 0,
             queue: params.queue as usize,
@@ -125,13 +110,17 @@ impl SimpleMemory {
         let bank = &mut self.banks[bank];
         if !write && bank.row == row {
             self.counts.row_hits += 1;
-            return at.max(bank.free) + self.row_hit_ps;
+            return at.max(bank.free) + self.times.row_hit;
         }
         if write && bank.row == row && bank.write_begins.is_some_and(|begins| begins > at) {
             return bank.free;
         }
         let begins = at.max(bank.free);
-        let takes = if write { self.write_ps } else { self.read_ps };
+        let takes = if write {
+            self.times.write
+        } else {
+            self.times.read
+        };
         self.counts.row_writes += u64::from(write);
         *bank = Bank {
             free: begins + takes,
@@ -155,7 +144,7 @@ impl MemoryBackend for SimpleMemory {
             let row = line / GRANULE_LINES;
             let next = ((row + 1) * GRANULE_LINES).min(end);
             let at = now.0.max(self.bus_free);
-            self.bus_free = at + self.line_ps * (next - line);
+            self.bus_free = at + self.times.line * (next - line);
             done = done.max(self.access(at, row, request.write));
             line = next;
         }
@@ -198,17 +187,12 @@ impl MemoryBackend for SimpleMemory {
     }
 
     fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
-        let SimpleCounters {
-            reads,
-            writes,
-            row_hits,
-            row_writes,
-        } = self.counts;
+        let counts = &self.counts;
         let values = [
-            ("read_lines", reads as f64),
-            ("written_lines", writes as f64),
-            ("row_hits", row_hits as f64),
-            ("row_writes", row_writes as f64),
+            ("read_lines", counts.reads as f64),
+            ("written_lines", counts.writes as f64),
+            ("row_hits", counts.row_hits as f64),
+            ("row_writes", counts.row_writes as f64),
         ];
         Statistic::append(out, "", &values);
     }

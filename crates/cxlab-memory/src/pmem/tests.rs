@@ -2,19 +2,16 @@
 //! `docs/explain/pmem.md` has the table.
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, Dpa, SimTime};
+use cxlab_engine::units::SimTime;
 use serde_json::{Value, json};
 
-use super::ENTRY;
-use crate::MediumSite;
-use crate::backend::{Completion, MemoryBackend, MemoryRequest};
+use crate::MemoryBackend;
+use crate::testing::{self, backend, json_rows, prompt_times, refusal, request, with};
 
 const GIB: u64 = 1 << 30;
 
-fn pmem(params: Value) -> Box<dyn MemoryBackend> {
-    let medium = (ENTRY.build)(&params).unwrap();
-    medium.check(Bytes(256 * GIB)).unwrap();
-    medium.backend(MediumSite::alone(Bytes(256 * GIB), 1))
+fn pmem(params: &Value) -> Box<dyn MemoryBackend> {
+    backend("pmem", params, 256 * GIB)
 }
 
 /// The addresses of one requester, in order.
@@ -50,7 +47,7 @@ fn run(
     count: u64,
 ) -> Run {
     let mut since = vec![0; streams.len()];
-    let mut done: Vec<Completion> = Vec::new();
+    let mut done = Vec::new();
     let mut ready: Vec<u32> = (0..streams.len() as u32).collect();
     let (mut now, mut finished, mut total) = (0, 0, 0);
     let mut began = 0;
@@ -58,12 +55,7 @@ fn run(
         for id in ready.drain(..) {
             assert!(backend.can_accept(SimTime(now), write));
             since[id as usize] = now;
-            let request = MemoryRequest {
-                id,
-                dpa: Dpa(streams[id as usize]()),
-                lines: (bytes / 64) as u16,
-                write,
-            };
+            let request = request(id, streams[id as usize](), (bytes / 64) as u16, write);
             assert_eq!(backend.enqueue(SimTime(now), request), None);
         }
         now = backend.next_event().unwrap().0;
@@ -89,9 +81,7 @@ fn run(
 }
 
 fn statistic(backend: &dyn MemoryBackend, name: &str) -> f64 {
-    let mut list = Vec::new();
-    backend.statistics(SimTime(0), &mut list);
-    list.iter().find(|one| one.name == name).unwrap().value
+    testing::statistic(backend, 0, name)
 }
 
 fn assert_near(what: &str, found: f64, published: f64, percent: f64) {
@@ -100,91 +90,58 @@ fn assert_near(what: &str, found: f64, published: f64, percent: f64) {
     assert!(error.abs() <= percent, "{what}: {found} for {published}");
 }
 
-/// Completion times of single requests, each enqueued at its time.
-fn times(backend: &mut dyn MemoryBackend, requests: &[(u64, u64, u16, bool)]) -> Vec<u64> {
-    let mut done = Vec::new();
-    for (id, (at, dpa, lines, write)) in requests.iter().enumerate() {
-        while let Some(next) = backend.next_event()
-            && next.0 <= *at
-        {
-            backend.advance(next, &mut done);
-        }
-        let request = MemoryRequest {
-            id: id as u32,
-            dpa: Dpa(*dpa),
-            lines: *lines,
-            write: *write,
-        };
-        assert!(backend.can_accept(SimTime(*at), *write));
-        assert_eq!(backend.enqueue(SimTime(*at), request), None);
-    }
-    while let Some(next) = backend.next_event() {
-        backend.advance(next, &mut done);
-    }
-    let mut times = vec![0; requests.len()];
-    done.iter()
-        .for_each(|one| times[one.id as usize] = one.at.0);
-    times
+/// How long each of some requests (address, whether it writes) takes, which come a microsecond apart.
+fn lone_times(backend: &mut dyn MemoryBackend, requests: &[(u64, bool)]) -> Vec<u64> {
+    let at = |(number, (dpa, write)): (u64, &(u64, bool))| (number * 1_000_000, *dpa, 1, *write);
+    let requests: Vec<_> = (0..).zip(requests).map(at).collect();
+    let ends = prompt_times(backend, &requests);
+    ends.iter()
+        .zip(requests)
+        .map(|(end, one)| end - one.0)
+        .collect()
 }
 
 #[test]
 fn a_simple_read_takes_150_ns_a_write_500_and_an_open_row_less() {
-    let mut simple = pmem(json!({ "mode": "simple" }));
-    let us = 1_000_000;
-    let ends = times(
-        simple.as_mut(),
-        &[
-            (0, 0, 1, false),
-            (us, 64, 1, false),
-            (2 * us, 4096, 1, true),
-            (3 * us, 4160, 1, false),
-            (4 * us, 0, 1, false),
-        ],
-    );
-    let after: Vec<u64> = ends
-        .iter()
-        .zip(0..)
-        .map(|(end, at)| end - at * us)
-        .collect();
+    let mut simple = pmem(&json!({ "mode": "simple" }));
+    let requests = [
+        (0, false),
+        (64, false),
+        (4096, true),
+        (4160, false),
+        (0, false),
+    ];
+    let after = lone_times(simple.as_mut(), &requests);
     assert_eq!(after, [150_000, 17_500, 500_000, 17_500, 150_000]);
 }
 
 #[test]
 fn simple_writes_to_one_row_are_written_together_when_the_bank_is_busy() {
-    let mut simple = pmem(json!({ "mode": "simple", "banks": 1 }));
-    let ends = times(
-        simple.as_mut(),
-        &[
-            (0, 0, 1, true),
-            (4, 256, 1, true),
-            (8, 320, 1, true),
-            (12, 512, 1, false),
-        ],
-    );
+    let mut simple = pmem(&json!({ "mode": "simple", "banks": 1 }));
+    let requests = [
+        (0, 0, 1, true),
+        (4, 256, 1, true),
+        (8, 320, 1, true),
+        (12, 512, 1, false),
+    ];
+    let ends = prompt_times(simple.as_mut(), &requests);
     assert_eq!(ends[0], 500_000);
     assert_eq!((ends[1], ends[2]), (1_000_000, 1_000_000));
     assert_eq!(ends[3], 1_150_000);
-    let mut simple = pmem(json!({ "mode": "simple", "banks": 4 }));
+    let mut simple = pmem(&json!({ "mode": "simple", "banks": 4 }));
     let streams = (0..250).map(|seed| random(seed, GIB, 256)).collect();
     let found = run(simple.as_mut(), streams, 256, true, 40_000).gb_per_s;
-    assert_near(
-        "four banks of 256 B in 500 ns",
-        found,
-        4.0 * 256.0 / 500.0,
-        2.0,
-    );
+    let expected = 4.0 * 256.0 / 500.0;
+    assert_near("four banks of 256 B in 500 ns", found, expected, 2.0);
 }
 
 /// gem5's controller with one bank, 64 reads, and 8 writes; the marks are 4 and 6 writes.
-fn controlled(rest: serde_json::Value) -> Box<dyn MemoryBackend> {
-    let mut params = json!({
+fn controlled(rest: &Value) -> Box<dyn MemoryBackend> {
+    let params = json!({
         "mode": "simple", "write_done": "queued", "banks": 1, "queue": 8,
         "drain_above": 75, "drain_below": 50,
     });
-    for (key, value) in rest.as_object().unwrap() {
-        params[key] = value.clone();
-    }
-    pmem(params)
+    pmem(&with(params, rest))
 }
 
 /// Time of an access besides its bank: a burst on the bus, 17.5 ns.
@@ -192,36 +149,32 @@ const BURST: u64 = 17_500;
 
 #[test]
 fn a_queued_write_is_done_at_once_and_waits_until_more_than_the_low_mark_do() {
-    let mut few = controlled(json!({}));
-    let writes: Vec<_> = (0..4)
-        .map(|row| (row * 1_000, row * 256, 1, true))
-        .collect();
-    assert_eq!(times(few.as_mut(), &writes), [0, 1_000, 2_000, 3_000]);
-    assert_eq!(statistic(few.as_ref(), "row_writes"), 0.0, "the low mark");
-    assert_eq!(few.next_event(), None);
-    // One more write starts a drain. All five go, because the queue is never 16 below its low mark.
-    let mut more = controlled(json!({}));
     let writes: Vec<_> = (0..5)
         .map(|row| (row * 1_000, row * 256, 1, true))
         .collect();
-    times(more.as_mut(), &writes);
+    let mut few = controlled(&json!({}));
+    let ends = prompt_times(few.as_mut(), &writes[..4]);
+    assert_eq!(ends, [0, 1_000, 2_000, 3_000]);
+    assert_eq!(statistic(few.as_ref(), "row_writes"), 0.0, "the low mark");
+    assert_eq!(few.next_event(), None);
+    // One more write starts a drain. All five go, because the queue is never 16 below its low mark.
+    let mut more = controlled(&json!({}));
+    prompt_times(more.as_mut(), &writes);
     assert_eq!(statistic(more.as_ref(), "row_writes"), 5.0);
     assert_eq!(statistic(more.as_ref(), "drains"), 1.0);
 }
 
 #[test]
 fn reads_go_before_queued_writes_up_to_the_high_mark_and_are_answered_from_the_queue() {
-    let mut memory = controlled(json!({}));
-    let ends = times(
-        memory.as_mut(),
-        &[
-            (0, 0, 1, true),
-            (0, 256, 1, true),
-            (1_000, 512, 1, false),
-            (1_000, 576, 1, false),
-            (2_000, 256, 1, false),
-        ],
-    );
+    let mut memory = controlled(&json!({}));
+    let requests = [
+        (0, 0, 1, true),
+        (0, 256, 1, true),
+        (1_000, 512, 1, false),
+        (1_000, 576, 1, false),
+        (2_000, 256, 1, false),
+    ];
+    let ends = prompt_times(memory.as_mut(), &requests);
     // The bank is free, as no write was drained. The second line of the row only needs the bus.
     let read = 1_000 + 150_000 + BURST;
     assert_eq!(ends[2..4], [read, read + 3_334]);
@@ -234,15 +187,14 @@ fn reads_go_before_queued_writes_up_to_the_high_mark_and_are_answered_from_the_q
 fn a_drain_under_reads_is_a_batch_of_sixteen() {
     // 120 writes wait, more than the high mark of 108, under a stream of reads of an open row.
     let params = json!({ "banks": 16, "queue": 128, "drain_above": 85, "combine": false });
-    let mut memory = controlled(params);
-    let mut requests: Vec<_> = (0..20)
-        .map(|line| (line, line % 4 * 64, 1, false))
-        .collect();
+    let mut memory = controlled(&params);
+    let read = |at, line| (at, line % 4 * 64, 1, false);
+    let mut requests: Vec<_> = (0..20).map(|line| read(line, line)).collect();
     // All writes are in another bank. Reads come a little faster than the bus serves them, so that
     // some always wait.
     requests.extend((0..120).map(|row| (100, (16 * row + 1) * 256, 1, true)));
-    requests.extend((0..3_000).map(|line| (200_000 + line * 3_300, line % 4 * 64, 1, false)));
-    times(memory.as_mut(), &requests);
+    requests.extend((0..3_000).map(|line| read(200_000 + line * 3_300, line)));
+    prompt_times(memory.as_mut(), &requests);
     // A batch of 16 leaves 104, not more than the mark. When the reads end, writes go until the
     // queue is 16 below the low mark of 64.
     assert_eq!(statistic(memory.as_ref(), "drains"), 2.0);
@@ -252,22 +204,19 @@ fn a_drain_under_reads_is_a_batch_of_sixteen() {
 #[test]
 fn a_write_takes_its_bank_after_those_before_it_and_a_row_once_if_they_combine() {
     let row_writes = |combine: bool| {
-        let mut memory = controlled(json!({ "combine": combine }));
+        let mut memory = controlled(&json!({ "combine": combine }));
         // Four lines of each of two rows of one bank, and then a read of another row.
         let mut requests: Vec<_> = (0..8).map(|line| (0, line * 64, 1, true)).collect();
         requests.push((1_000_000, 4096, 1, false));
-        let ends = times(memory.as_mut(), &requests);
+        let ends = prompt_times(memory.as_mut(), &requests);
         (statistic(memory.as_ref(), "row_writes"), ends[8])
     };
     // gem5: eight lines one after the other, so that the read waits for 4 us.
-    let bus = BURST;
-    assert_eq!(
-        row_writes(false),
-        (8.0, bus + 8 * 500_000 + 150_000 + BURST)
-    );
+    let read = 2 * BURST + 150_000;
+    assert_eq!(row_writes(false), (8.0, 8 * 500_000 + read));
     // The first line goes alone. The three after it wait for the bank together, as do those of
     // the second row.
-    assert_eq!(row_writes(true), (3.0, bus + 3 * 500_000 + 150_000 + BURST));
+    assert_eq!(row_writes(true), (3.0, 3 * 500_000 + read));
 }
 
 #[test]
@@ -277,7 +226,7 @@ fn queued_writes_of_banks_have_the_bandwidth_of_the_medium() {
             "mode": "simple", "banks": 4, "write_done": "queued", "combine": combine,
             "pending_writes": 256,
         });
-        let mut queued = pmem(params);
+        let mut queued = pmem(&params);
         let mut addresses = random(3, GIB, 256);
         let (mut now, mut done, count) = (0, Vec::new(), 20_000);
         for id in 0..count {
@@ -285,12 +234,7 @@ fn queued_writes_of_banks_have_the_bandwidth_of_the_medium() {
                 now = queued.next_event().unwrap().0;
                 queued.advance(SimTime(now), &mut done);
             }
-            let request = MemoryRequest {
-                id,
-                dpa: Dpa(addresses()),
-                lines: 4,
-                write: true,
-            };
+            let request = request(id, addresses(), 4, true);
             assert_eq!(queued.enqueue(SimTime(now), request), None);
         }
         let rate = f64::from(count) * 256.0 / (now as f64 / 1e3);
@@ -301,85 +245,56 @@ fn queued_writes_of_banks_have_the_bandwidth_of_the_medium() {
 
 #[test]
 fn an_idle_detailed_access_is_the_sum_of_its_parts() {
-    let mut one = pmem(json!({ "dimms": 1 }));
-    let us = 1_000_000;
-    let ends = times(
-        one.as_mut(),
-        &[
-            (0, 0, 1, false),
-            (us, 128, 1, false),
-            (2 * us, 256, 1, false),
-            (3 * us, 8192, 1, true),
-            (4 * us, 8192, 1, false),
-            (5 * us, 8192 + 64, 1, false),
-        ],
-    );
-    let after: Vec<u64> = ends
-        .iter()
-        .zip(0..)
-        .map(|(end, at)| end - at * us)
-        .collect();
-    let (interface, line, table, media) = (127_000, 3_001, 31_500, 155_000);
-    assert_eq!(
-        after[0],
-        interface + line + table + media,
-        "everything is cold"
-    );
-    assert_eq!(after[1], interface + line, "the granule is in the buffer");
-    assert_eq!(
-        after[2],
-        interface + line + media,
-        "the block's address is at hand"
-    );
-    assert_eq!(after[3], 90_000, "accepted by the write-pending queue");
-    assert_eq!(
-        after[4],
-        interface + line,
-        "the line itself is in the buffer"
-    );
-    assert_eq!(
-        after[5],
-        interface + line + table + media,
-        "its neighbour is not"
-    );
+    let mut one = pmem(&json!({ "dimms": 1 }));
+    let (hit, table, media) = (127_000 + 3_001, 31_500, 155_000);
+    let rows = [
+        ((0, false), hit + table + media, "everything is cold"),
+        ((128, false), hit, "the granule is in the buffer"),
+        ((256, false), hit + media, "the block's address is at hand"),
+        ((8192, true), 90_000, "accepted by the write-pending queue"),
+        ((8192, false), hit, "the line itself is in the buffer"),
+        (
+            (8192 + 64, false),
+            hit + table + media,
+            "its neighbour is not",
+        ),
+    ];
+    let after = lone_times(one.as_mut(), &rows.map(|row| row.0));
+    for ((_, expected, why), found) in rows.into_iter().zip(after) {
+        assert_eq!(found, expected, "{why}");
+    }
     assert_eq!(statistic(one.as_ref(), "media_reads"), 3.0);
 }
 
 #[test]
 fn a_request_over_several_dimms_is_done_with_its_last_line() {
-    let mut six = pmem(json!({}));
-    let mut lone = pmem(json!({}));
-    let whole = times(six.as_mut(), &[(0, 0, 1024, false)])[0];
+    let mut six = pmem(&json!({}));
+    let mut lone = pmem(&json!({}));
+    let whole = prompt_times(six.as_mut(), &[(0, 0, 1024, false)])[0];
     let parts: Vec<_> = (0..16).map(|block| (0, block * 4096, 64, false)).collect();
-    let last = times(lone.as_mut(), &parts).into_iter().max().unwrap();
+    let last = prompt_times(lone.as_mut(), &parts)
+        .into_iter()
+        .max()
+        .unwrap();
     assert_eq!(whole, last);
 }
 
 #[test]
 fn read_latencies_are_those_of_fast20_and_lens() {
     let lone = |region: u64, stream: Stream, count| {
-        let mut one = pmem(json!({ "dimms": 1 }));
+        let mut one = pmem(&json!({ "dimms": 1 }));
         // Lines accessed before are warm, as far as they fit.
         let warm = (region / 64).min(1 << 20);
-        run(
-            one.as_mut(),
-            vec![sequential(0, 64)],
-            64,
-            false,
-            warm.max(2),
-        );
+        let all = vec![sequential(0, 64)];
+        run(one.as_mut(), all, 64, false, warm.max(2));
         run(one.as_mut(), vec![stream], 64, false, count).latency_ns
     };
     let found = lone(64, sequential(GIB, 64), 100_000);
     assert_near("sequential load", found, 169.4, 15.0);
     let found = lone(GIB, random(1, GIB, 64), 100_000);
     assert_near("random load of 1 GiB", found, 305.0, 15.0);
-    assert_near(
-        "random load, abstract of Izraelevitz 2019",
-        found,
-        346.0,
-        15.0,
-    );
+    let abstract_of_2019 = "random load, abstract of Izraelevitz 2019";
+    assert_near(abstract_of_2019, found, 346.0, 15.0);
     let found = lone(8192, random(1, 8192, 64), 100_000);
     assert_near("load that hits the buffer", found, 264.0 / 2.2, 15.0);
     // Chains of lines: 256 B granules in random order, so that one line in four is
@@ -403,104 +318,64 @@ fn read_latencies_are_those_of_fast20_and_lens() {
 
 #[test]
 fn write_latency_is_that_of_the_write_pending_queue() {
-    let mut six = pmem(json!({}));
+    let mut six = pmem(&json!({}));
     let found = run(six.as_mut(), vec![sequential(0, 64)], 64, true, 20_000).latency_ns;
     assert_near("sequential store", found, 90.4, 15.0);
 }
 
 #[test]
 fn bandwidths_of_one_dimm_and_of_six_are_those_published() {
-    let found = |dimms: u64, bytes: u64, write: bool, threads: u64| {
-        let mut backend = pmem(json!({ "dimms": dimms }));
-        let streams = (0..threads)
-            .map(|seed| random(seed, 16 * GIB, bytes))
-            .collect();
+    let measured = |dimms: u64, threads: u64, bytes: u64, random_lines: bool, write: bool| {
+        let mut backend = pmem(&json!({ "dimms": dimms }));
+        let stream = |one| match random_lines {
+            true => random(one, 16 * GIB, bytes),
+            false => sequential(one * GIB, bytes),
+        };
+        let streams = (0..threads).map(stream).collect();
         run(backend.as_mut(), streams, bytes, write, 200_000).gb_per_s
     };
-    let streams = |dimms: u64, write: bool, threads: u64| {
-        let mut backend = pmem(json!({ "dimms": dimms }));
-        let streams = (0..threads).map(|one| sequential(one * GIB, 256)).collect();
-        run(backend.as_mut(), streams, 256, write, 200_000).gb_per_s
-    };
-    let rows = [
-        // Izraelevitz et al. 2019.
-        ("one DIMM, sequential reads", streams(1, false, 16), 6.6),
-        ("one DIMM, sequential writes", streams(1, true, 16), 2.3),
-        ("six DIMMs, sequential reads", streams(6, false, 128), 39.4),
-        ("six DIMMs, sequential writes", streams(6, true, 128), 13.9),
-        // FAST'20, published data of Fig. 5: 4 and 1 threads, random.
-        (
-            "one DIMM, random 64 B reads",
-            found(1, 64, false, 16),
-            1.675,
-        ),
-        (
-            "one DIMM, random 128 B reads",
-            found(1, 128, false, 16),
-            3.344,
-        ),
-        (
-            "one DIMM, random 256 B reads",
-            found(1, 256, false, 16),
-            6.505,
-        ),
-        (
-            "one DIMM, random 64 B writes",
-            found(1, 64, true, 16),
-            0.5547,
-        ),
-        (
-            "one DIMM, random 128 B writes",
-            found(1, 128, true, 16),
-            1.098,
-        ),
-        (
-            "one DIMM, random 256 B writes",
-            found(1, 256, true, 16),
-            2.207,
-        ),
-        (
-            "six DIMMs, random 64 B reads",
-            found(6, 64, false, 128),
-            9.67,
-        ),
-        (
-            "six DIMMs, random 64 B writes",
-            found(6, 64, true, 128),
-            3.166,
-        ),
-    ];
-    for (what, found, published) in rows {
-        assert_near(what, found, published, 15.0);
+    // Sequential rows of 256 B: Izraelevitz et al. 2019. Random ones: FAST'20, published data of Fig. 5
+    // with 4 and 1 threads.
+    for (dimms, threads, bytes, random_lines, write, published) in [
+        (1, 16, 256, false, false, 6.6),
+        (1, 16, 256, false, true, 2.3),
+        (6, 128, 256, false, false, 39.4),
+        (6, 128, 256, false, true, 13.9),
+        (1, 16, 64, true, false, 1.675),
+        (1, 16, 128, true, false, 3.344),
+        (1, 16, 256, true, false, 6.505),
+        (1, 16, 64, true, true, 0.5547),
+        (1, 16, 128, true, true, 1.098),
+        (1, 16, 256, true, true, 2.207),
+        (6, 128, 64, true, false, 9.67),
+        (6, 128, 64, true, true, 3.166),
+    ] {
+        let found = measured(dimms, threads, bytes, random_lines, write);
+        let what = format!("{dimms} DIMMs, {bytes} B, random {random_lines}, writes {write}");
+        assert_near(&what, found, published, 15.0);
     }
 }
 
 #[test]
 fn bandwidth_is_what_the_media_can_do() {
-    let found = |params: Value, write| {
-        let mut backend = pmem(params);
+    let found = |accesses: u64, write| {
+        let mut backend = pmem(&json!({ "dimms": 1, "media_accesses": accesses }));
         let streams = (0..64).map(|seed| random(seed, GIB, 256)).collect();
         run(backend.as_mut(), streams, 256, write, 100_000).gb_per_s
     };
-    let params = |accesses: u64| json!({ "dimms": 1, "media_accesses": accesses });
     for accesses in [1, 2, 4, 8] {
         let each = accesses as f64 * 256.0;
-        assert_near("reads", found(params(accesses), false), each / 155.0, 2.0);
-        assert_near("writes", found(params(accesses), true), each / 455.0, 2.0);
+        assert_near("reads", found(accesses, false), each / 155.0, 2.0);
+        assert_near("writes", found(accesses, true), each / 455.0, 2.0);
     }
 }
 
 #[test]
 fn write_amplification_is_that_of_fast20() {
     let amplification = |bytes: u64| {
-        let mut one = pmem(json!({ "dimms": 1 }));
-        run(
-            one.as_mut(),
-            vec![random(3, 16 * GIB, bytes)],
-            bytes,
-            true,
-            200_000,
-        );
+        let mut one = pmem(&json!({ "dimms": 1 }));
+        let writes = vec![random(3, 16 * GIB, bytes)];
+        run(one.as_mut(), writes, bytes, true, 200_000);
         statistic(one.as_ref(), "write_amplification")
     };
     // Effective write ratios of the sweep's data: 0.245 and 0.98 for one thread.
@@ -525,7 +400,7 @@ fn the_buffer_is_found_as_in_fast20() {
         (65536, 2.043),
         (1 << 20, 2.075),
     ] {
-        let mut one = pmem(json!({ "dimms": 1 }));
+        let mut one = pmem(&json!({ "dimms": 1 }));
         let granules = region / 256;
         let mut at = 0;
         let halves: Stream = Box::new(move || {
@@ -561,31 +436,22 @@ fn mixed_requests_of_all_sizes_are_all_done_and_the_medium_always_knows_what_com
         json!({ "dimms": 2, "ait_blocks": 16, "interleave": "256 B" }),
         json!({ "mode": "simple" }),
     ] {
-        let mut backend = pmem(params.clone());
+        let mut backend = pmem(&params);
         let mut rng = StreamRng::new(5, "mix");
         let mut done = Vec::new();
         let (mut now, mut inside) = (0, 0);
         for id in 0..20_000 {
             while !backend.can_accept(SimTime(now), true) || (inside > 0 && rng.chance(0.4)) {
-                now = backend
-                    .next_event()
-                    .expect("something is under way")
-                    .0
-                    .max(now);
+                let next = backend.next_event().expect("something is under way");
+                now = next.0.max(now);
                 backend.advance(SimTime(now), &mut done);
                 inside -= done.drain(..).count();
             }
-            let lines = if rng.chance(0.02) {
-                200
-            } else {
-                1 + rng.below(6) as u16
+            let lines = match rng.chance(0.02) {
+                true => 200,
+                false => 1 + rng.below(6) as u16,
             };
-            let request = MemoryRequest {
-                id,
-                dpa: Dpa(rng.below(4096) * 64),
-                lines,
-                write: rng.chance(0.5),
-            };
+            let request = request(id, rng.below(4096) * 64, lines, rng.chance(0.5));
             backend.enqueue(SimTime(now), request);
             inside += 1;
         }
@@ -602,31 +468,29 @@ fn mixed_requests_of_all_sizes_are_all_done_and_the_medium_always_knows_what_com
 
 #[test]
 fn wrong_parameters_say_what_is_allowed() {
-    for (field, params) in [
-        ("read", json!({ "read": "100 ns" })),
-        ("dimms", json!({ "mode": "simple", "dimms": 2 })),
-        ("dimms", json!({ "dimms": 0 })),
-        ("queue", json!({ "queue": 0 })),
-        ("bus", json!({ "bus": "0 B/s" })),
-        ("banks", json!({ "mode": "simple", "banks": 0 })),
-        ("row_hit", json!({ "mode": "simple", "row_hit": "200 ns" })),
-        ("combine", json!({ "mode": "simple", "combine": false })),
-        ("read_queue", json!({ "read_queue": 4 })),
-        (
-            "drain_below",
-            json!({ "mode": "simple", "write_done": "queued", "drain_above": 40 }),
-        ),
-        ("interleave", json!({ "interleave": "3000 B" })),
-        ("wpq_lines", json!({ "wpq_lines": 0 })),
-        ("buffer_lines", json!({ "buffer_lines": 1 })),
-        ("ait_blocks", json!({ "ait_blocks": 17 })),
-        ("media_accesses", json!({ "media_accesses": 0 })),
-        ("media_read", json!({ "media_read": "0 ps" })),
-    ] {
-        let error = (ENTRY.build)(&params).err().unwrap();
-        assert_eq!(error.field, field);
+    for (field, params) in json_rows(
+        r#"
+        read => {"read": "100 ns"}
+        dimms => {"mode": "simple", "dimms": 2}
+        dimms => {"dimms": 0}
+        queue => {"queue": 0}
+        bus => {"bus": "0 B/s"}
+        banks => {"mode": "simple", "banks": 0}
+        row_hit => {"mode": "simple", "row_hit": "200 ns"}
+        combine => {"mode": "simple", "combine": false}
+        read_queue => {"read_queue": 4}
+        drain_below => {"mode": "simple", "write_done": "queued", "drain_above": 40}
+        interleave => {"interleave": "3000 B"}
+        wpq_lines => {"wpq_lines": 0}
+        buffer_lines => {"buffer_lines": 1}
+        ait_blocks => {"ait_blocks": 17}
+        media_accesses => {"media_accesses": 0}
+        media_read => {"media_read": "0 ps"}
+        "#,
+    ) {
+        let error = refusal("pmem", &params, 256 * GIB);
+        assert_eq!(error.field, field, "{params}");
         assert!(error.message.contains("allowed"), "{error}");
     }
-    let medium = (ENTRY.build)(&json!({})).unwrap();
-    assert_eq!(medium.check(Bytes(4096)).unwrap_err().field, "dimms");
+    assert_eq!(refusal("pmem", &json!({}), 4096).field, "dimms");
 }

@@ -11,7 +11,8 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher, within};
+use super::{PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher};
+use crate::refusal::in_range;
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "best-offset",
@@ -19,10 +20,10 @@ pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     schema: <BestOffsetParams as JsonSchema>::json_schema,
     build: |params| {
         let params: BestOffsetParams = read_params(params)?;
-        within("recent", params.recent, 1, 65536)?;
-        within("score_max", params.score_max, 1, 1000)?;
-        within("round_max", params.round_max, 1, 1000)?;
-        within("bad_score", params.bad_score, 0, params.score_max - 1)?;
+        in_range("recent", params.recent, 1..=65536)?;
+        in_range("score_max", params.score_max, 1..=1000)?;
+        in_range("round_max", params.round_max, 1..=1000)?;
+        in_range("bad_score", params.bad_score, 0..=params.score_max - 1)?;
         Ok(Box::new(params))
     },
 };

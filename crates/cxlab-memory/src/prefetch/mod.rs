@@ -12,7 +12,7 @@ mod stride;
 #[cfg(test)]
 mod tests;
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,13 +117,4 @@ impl SaveState for NoPrefetch {
 
 impl Prefetcher for NoPrefetch {
     fn accessed(&mut self, _: u64, _: PageAccessResult, _: &mut PrefetchCandidates) {}
-}
-
-/// Refuses a parameter that is out of range.
-fn within(field: &str, found: u32, least: u32, most: u32) -> Result<(), ParamError> {
-    if (least..=most).contains(&found) {
-        return Ok(());
-    }
-    let message = format!("found {found}; allowed: {least} to {most}");
-    Err(ParamError::new(field, message))
 }

@@ -6,7 +6,8 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_DEGREE, PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher, within};
+use super::{MAX_DEGREE, PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher};
+use crate::refusal::in_range;
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "next-page",
@@ -14,7 +15,7 @@ pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     schema: <NextPage as JsonSchema>::json_schema,
     build: |params| {
         let params: NextPage = read_params(params)?;
-        within("degree", params.degree, 1, MAX_DEGREE)?;
+        in_range("degree", params.degree, 1..=MAX_DEGREE)?;
         Ok(Box::new(params))
     },
 };

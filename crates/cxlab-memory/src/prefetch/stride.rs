@@ -11,7 +11,8 @@ use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_DEGREE, PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher, within};
+use super::{MAX_DEGREE, PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher};
+use crate::refusal::in_range;
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "stride",
@@ -19,9 +20,9 @@ pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     schema: <StrideParams as JsonSchema>::json_schema,
     build: |params| {
         let params: StrideParams = read_params(params)?;
-        within("degree", params.degree, 1, MAX_DEGREE)?;
-        within("streams", params.streams, 1, 256)?;
-        within("window", params.window, 1, 1 << 20)?;
+        in_range("degree", params.degree, 1..=MAX_DEGREE)?;
+        in_range("streams", params.streams, 1..=256)?;
+        in_range("window", params.window, 1..=1 << 20)?;
         Ok(Box::new(params))
     },
 };

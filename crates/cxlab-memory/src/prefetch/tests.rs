@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 use super::{CATALOG, PageAccessResult, PrefetchCandidates, Prefetcher};
 
 fn prefetcher(name: &str, params: Value) -> Box<dyn Prefetcher> {
-    (find(CATALOG, name).unwrap().build)(&params)
-        .unwrap()
-        .state()
+    let entry = find(CATALOG, name).unwrap();
+    (entry.build)(&params).unwrap().state()
 }
 
 /// The pages prefetched at each page of a list. Each page misses and is filled before the next.
@@ -47,10 +46,8 @@ fn stride_follows_interleaved_streams_forwards_and_backwards() {
     assert_eq!(asked[4], [1009, 1012]);
     assert_eq!(asked[5], [8997, 8996]);
     assert_eq!(asked[6], [1012, 1015]);
-    assert!(
-        asked[7..].iter().all(Vec::is_empty),
-        "the same page, another distance"
-    );
+    // The same page, and another distance.
+    assert!(asked[7..].iter().all(Vec::is_empty));
 }
 
 #[test]
@@ -59,14 +56,9 @@ fn best_offset_finds_the_offset_of_a_pattern_and_stops_at_random() {
     let pages: Vec<u64> = (0..20_000).map(|n| n * 6).collect();
     let lists = asked(best.as_mut(), &pages);
     let (page, last) = (pages[19_999], &lists[19_999]);
-    assert!(
-        !last.is_empty() && (last[0] - page).is_multiple_of(6),
-        "{page} {last:?}"
-    );
-    let random: Vec<u64> = (0..20_000u64)
-        .map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 20)
-        .collect();
-    let lists = asked(best.as_mut(), &random);
+    assert!((last[0] - page).is_multiple_of(6), "{page} {last:?}");
+    let random = (0..20_000u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 20);
+    let lists = asked(best.as_mut(), &random.collect::<Vec<_>>());
     assert!(lists[19_999].is_empty());
 }
 

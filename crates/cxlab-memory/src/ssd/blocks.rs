@@ -62,7 +62,7 @@ struct OpenBlock {
 }
 
 /// The collection of a block; a plane collects one block at a time.
-#[derive(Clone, Serialize, Deserialize, Debug)]
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub(super) struct BlockCollection {
     pub victim: u32,
     /// The next page of the victim to examine.

@@ -9,7 +9,7 @@ use cxlab_engine::list::NONE;
 use super::blocks::{BlockCollection, BlockState, WriteStream};
 use super::drive::Drive;
 use super::map::SubPageLocation;
-use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
+use super::nand::{CommandPurpose, FlashCommand};
 use super::victims::VictimView;
 
 /// Bound on a victim's pages that are read and not yet programmed (*assumed*).
@@ -54,11 +54,8 @@ impl Drive {
         entry.blocks[victim as usize].state = BlockState::Victim;
         entry.collection = Some(BlockCollection {
             victim,
-            page: 0,
-            reads: 0,
-            programs: 0,
-            erasing: false,
             wear,
+            ..BlockCollection::default()
         });
         if wear {
             self.counters.wear_moves += 1;
@@ -98,22 +95,15 @@ impl Drive {
             let mask = self.valid_mask(plane, work.victim, work.page);
             if mask != 0 {
                 let place = self.geometry.place(plane, work.victim, work.page);
-                let op = FlashCommand::new(
-                    ArrayOperation::Read,
-                    CommandPurpose::CollectRead,
-                    place,
-                    mask,
-                );
+                let op = FlashCommand::new(CommandPurpose::CollectRead, place, mask);
                 self.nand.submit(op, plane, work.page);
                 work.reads += 1;
             }
             work.page += 1;
         }
-        let read_all = |work: &BlockCollection| work.page == self.geometry.pages && work.reads == 0;
-        let last = read_all(&work);
-        while self.planes[plane as usize].staged.len() as u32 >= subs
-            || (last && !self.planes[plane as usize].staged.is_empty())
-        {
+        let last = work.page == self.geometry.pages && work.reads == 0;
+        let least = if last { 1 } else { subs };
+        while self.planes[plane as usize].staged.len() as u32 >= least {
             let more = self.program_staged(plane, &work);
             work.programs += u32::from(more);
         }
@@ -122,12 +112,7 @@ impl Drive {
         if idle && victim.readers == 0 {
             assert_eq!(victim.valid, 0, "nothing is left in a block that is erased");
             let place = self.geometry.place(plane, work.victim, 0);
-            let op = FlashCommand::new(
-                ArrayOperation::Erase,
-                CommandPurpose::CollectErase,
-                place,
-                0,
-            );
+            let op = FlashCommand::new(CommandPurpose::CollectErase, place, 0);
             self.nand.submit(op, plane, 0);
             work.erasing = true;
         }
@@ -158,12 +143,7 @@ impl Drive {
         let stream = self.moved_to(work.wear);
         let (place, block, page) = self.take_page(plane, stream);
         let mask = ((1u64 << count) - 1) as u32;
-        let op = FlashCommand::new(
-            ArrayOperation::Program,
-            CommandPurpose::CollectProgram,
-            place,
-            mask,
-        );
+        let op = FlashCommand::new(CommandPurpose::CollectProgram, place, mask);
         let id = self.nand.submit(op, plane, page);
         for (sub, (logical, from)) in (0..).zip(&carried[..count]) {
             self.own(plane, block, page, sub, *logical);
@@ -196,14 +176,11 @@ impl Drive {
 
     pub(super) fn collect_read_done(&mut self, op: &FlashCommand) {
         let (plane, block, at) = self.geometry.split(op.place);
-        for sub in 0..self.geometry.subs {
-            if op.mask & 1 << sub != 0 {
-                let owner = self.planes[plane as usize].owners[block as usize][(at + sub) as usize];
-                if self.place_of(owner) == op.place + sub {
-                    self.planes[plane as usize]
-                        .staged
-                        .push_back((owner, op.place + sub));
-                }
+        for sub in (0..self.geometry.subs).filter(|sub| op.mask & 1 << sub != 0) {
+            let (entry, from) = (&self.planes[plane as usize], op.place + sub);
+            let owner = entry.owners[block as usize][(at + sub) as usize];
+            if self.place_of(owner) == from {
+                self.planes[plane as usize].staged.push_back((owner, from));
             }
         }
         if let Some(work) = &mut self.planes[plane as usize].collection {

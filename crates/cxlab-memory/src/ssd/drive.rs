@@ -126,19 +126,17 @@ impl Drive {
         params.check_alone()?;
         let geometry = DriveGeometry::new(params, site.capacity)?;
         let slots = (params.buffer.0 / geometry.sub_bytes) as u32;
-        let cached = params.mapping_cache;
-        let cached =
-            cached.map(|bytes| u32::try_from(bytes.0 / geometry.sub_bytes).unwrap_or(NONE));
+        let pages = |bytes: Bytes| u32::try_from(bytes.0 / geometry.sub_bytes).unwrap_or(NONE);
+        let cached = params.mapping_cache.map(pages);
         let eager = params.acknowledge == Acknowledge::Programmed;
+        let plane = |_| Plane::new(&geometry);
         let mut drive = Drive {
             events: EventQueue::default(),
             nand: Nand::new(params, &geometry),
             map: SubPageMap::new(&geometry),
             cache: MappingCache::new(geometry.translations, cached),
             buffer: WriteBuffer::new(slots),
-            planes: (0..geometry.planes)
-                .map(|_| Plane::new(&geometry))
-                .collect(),
+            planes: (0..geometry.planes).map(plane).collect(),
             requests: Slab::default(),
             reads: 0,
             writes: 0,
@@ -173,10 +171,8 @@ impl Drive {
     /// If a request has already written to the drive, because its contents are unknown. Lines
     /// written by the fill before the run count as never written.
     pub fn observe(&mut self) {
-        assert_eq!(
-            self.counters.writes, 0,
-            "a drive is observed from the beginning"
-        );
+        let writes = self.counters.writes;
+        assert_eq!(writes, 0, "a drive is observed from the beginning");
         let places = u64::from(self.geometry.planes) * u64::from(self.geometry.blocks);
         let places = places * u64::from(self.geometry.block_subs());
         let lines = self.geometry.lines as usize;
@@ -215,10 +211,8 @@ impl Drive {
                 } else {
                     self.reads -= 1;
                 }
-                done.push(Completion {
-                    id: request.id,
-                    at: SimTime(now),
-                });
+                let (id, at) = (request.id, SimTime(now));
+                done.push(Completion { id, at });
             }
             DriveEvent::Bus(channel) => self.nand.bus(now, channel, &mut self.events),
             DriveEvent::Array(die, turn) => self.nand.array(now, die, turn, &mut self.events),
@@ -269,10 +263,8 @@ impl MemoryBackend for Drive {
         let lines = u64::from(self.geometry.lines);
         let (line, count) = (request.dpa.line().0, u64::from(request.lines));
         let (first, last) = (line / lines, (line + count - 1) / lines);
-        assert!(
-            last < u64::from(self.geometry.user),
-            "a request lies in the device"
-        );
+        let end = u64::from(self.geometry.user);
+        assert!(last < end, "a request lies in the device");
         let entry = Request {
             id: request.id,
             write: request.write,

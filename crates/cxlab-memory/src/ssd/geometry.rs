@@ -7,6 +7,7 @@ use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 
 use super::params::SsdParams;
+use crate::refusal::refused;
 
 /// Bound on places, which leaves a bit of a word to mark data in the write buffer.
 pub(super) const MAX_PLACES: u64 = (1 << 31) - 1;
@@ -54,8 +55,8 @@ impl DriveGeometry {
         match (place('C'), place('W'), place('D'), place('P')) {
             (Some(c), Some(w), Some(d), Some(p)) if text.len() == 4 => Ok([c, w, d, p]),
             _ => {
-                let message = format!("found `{text}`; allowed: a permutation of CWDP");
-                Err(ParamError::new("allocation", message))
+                let found = format!("`{text}`");
+                Err(refused("allocation", found, "a permutation of CWDP"))
             }
         }
     }
@@ -83,20 +84,18 @@ impl DriveGeometry {
         };
         let place_count = planes * blocks * block_subs;
         if place_count > MAX_PLACES || user + translations > MAX_PLACES {
-            let message = format!(
-                "found {capacity} in sub-pages of {}; allowed: less than 2^31 physical sub-pages",
-                Bytes(sub_bytes)
-            );
-            return Err(ParamError::new("sub_page", message));
+            let found = format!("{capacity} in sub-pages of {}", Bytes(sub_bytes));
+            let allowed = "less than 2^31 physical sub-pages";
+            return Err(refused("sub_page", found, allowed));
         }
         if blocks < least {
             let physical = Bytes(place_count * sub_bytes);
             let block = Bytes(block_subs * sub_bytes);
             let found = format!(
-                "found {blocks} blocks of {block} in each of {planes} planes, {physical} of flash"
+                "{blocks} blocks of {block} in each of {planes} planes, {physical} of flash"
             );
-            let message = format!("{found}; allowed: {least} or more for {capacity}");
-            return Err(ParamError::new("blocks", message));
+            let allowed = format!("{least} or more for {capacity}");
+            return Err(refused("blocks", found, allowed));
         }
         Ok(DriveGeometry {
             channels: params.channels,

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::events::{DriveEvent, EventQueue};
 use super::geometry::DriveGeometry;
 use super::params::{MultiPlane, SsdParams, Suspend};
+use super::presets::FlashDie;
 
 /// The array operation of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -76,14 +77,13 @@ pub(super) struct FlashCommand {
 }
 
 impl FlashCommand {
-    pub fn new(
-        command: ArrayOperation,
-        class: CommandPurpose,
-        place: u32,
-        mask: u32,
-    ) -> FlashCommand {
+    pub fn new(class: CommandPurpose, place: u32, mask: u32) -> FlashCommand {
         FlashCommand {
-            command,
+            command: match class {
+                CommandPurpose::Read | CommandPurpose::CollectRead => ArrayOperation::Read,
+                CommandPurpose::Program | CommandPurpose::CollectProgram => ArrayOperation::Program,
+                CommandPurpose::CollectErase => ArrayOperation::Erase,
+            },
             class,
             suspends: 0,
             place,
@@ -142,7 +142,7 @@ struct Die {
     busy: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct FlashChannel {
     free_at: u64,
     woken: bool,
@@ -170,18 +170,11 @@ pub(super) struct Nand {
     /// Finished commands that the owner has not handled yet.
     pub finished: Vec<u32>,
     pub stats: NandStats,
-    command: u64,
-    read: Vec<u64>,
-    program: Vec<u64>,
-    erase: u64,
+    params: SsdParams,
+    /// The timing of `params`.
+    cells: FlashDie,
     /// Transfer time on the channel, by number of sub-pages.
     transfer: Vec<u64>,
-    suspend: Suspend,
-    suspend_program: u64,
-    suspend_erase: u64,
-    suspend_limit: u8,
-    multi_plane: MultiPlane,
-    read_streak: u32,
     planes_per_die: u32,
     dies_per_channel: u32,
 }
@@ -189,7 +182,7 @@ pub(super) struct Nand {
 save_state!(Nand {
     values: ops, touched, finished, stats;
     sized: dies, channels;
-    built: command, read, program, erase, transfer, suspend, suspend_program, suspend_erase, suspend_limit, multi_plane, read_streak, planes_per_die, dies_per_channel;
+    built: params, cells, transfer, planes_per_die, dies_per_channel;
 });
 
 impl Nand {
@@ -209,34 +202,18 @@ impl Nand {
             busy_since: 0,
             busy: 0,
         };
-        let channel = || FlashChannel {
-            free_at: 0,
-            woken: false,
-            reads: VecDeque::with_capacity(geometry.dies_per_channel as usize),
-            programs: VecDeque::with_capacity(geometry.dies_per_channel as usize),
-            streak: 0,
-            busy: 0,
-        };
+        let channel = |_| FlashChannel::default();
+        let transfer = |subs| cells.rate.time_for(bytes(subs)).0;
         Nand {
             ops: Slab::default(),
             dies: (0..geometry.dies).map(|_| die()).collect(),
-            channels: (0..geometry.channels).map(|_| channel()).collect(),
+            channels: (0..geometry.channels).map(channel).collect(),
             touched: Vec::new(),
             finished: Vec::new(),
             stats: NandStats::default(),
-            command: params.command_time.0,
-            read: cells.read.iter().map(|time| time.0).collect(),
-            program: cells.program.iter().map(|time| time.0).collect(),
-            erase: cells.erase.0,
-            transfer: (0..=geometry.subs)
-                .map(|subs| cells.rate.time_for(bytes(subs)).0)
-                .collect(),
-            suspend: params.suspend,
-            suspend_program: cells.suspend_program.0,
-            suspend_erase: cells.suspend_erase.0,
-            suspend_limit: params.suspend_limit,
-            multi_plane: params.multi_plane,
-            read_streak: params.read_streak,
+            transfer: (0..=geometry.subs).map(transfer).collect(),
+            params: params.clone(),
+            cells,
             planes_per_die: geometry.planes_per_die,
             dies_per_channel: geometry.dies_per_channel,
         }
@@ -306,11 +283,7 @@ impl Nand {
     /// Sets whether a plane's collection has priority over requests; called on changes only.
     pub fn set_urgent(&mut self, plane: u32, urgent: bool) {
         let die = &mut self.dies[(plane / self.planes_per_die) as usize];
-        if urgent {
-            die.urgent += 1;
-        } else {
-            die.urgent -= 1;
-        }
+        die.urgent = die.urgent + u32::from(urgent) - u32::from(!urgent);
     }
 
     fn append(&mut self, die: u32, id: u32) {
@@ -350,7 +323,7 @@ impl Nand {
         }
         if !waits(CommandPurpose::Program) {
             die.streak = 0;
-        } else if die.streak == self.read_streak {
+        } else if die.streak == self.params.read_streak {
             die.streak = 0;
             return Some(CommandPurpose::Program as usize);
         } else {
@@ -365,7 +338,7 @@ impl Nand {
         let reads = die.queues[CommandPurpose::Read as usize].head != NONE;
         let class = if die.suspended == NONE {
             self.choose(number)
-        } else if reads && die.streak < self.read_streak {
+        } else if reads && die.streak < self.params.read_streak {
             self.dies[number as usize].streak += 1;
             Some(CommandPurpose::Read as usize)
         } else {
@@ -375,7 +348,7 @@ impl Nand {
         let Some(class) = class else { return };
         let id = self.dies[number as usize].queues[class].head;
         self.unlink(number, class, NONE, id);
-        if self.planes_per_die > 1 && self.multi_plane != MultiPlane::Off {
+        if self.planes_per_die > 1 && self.params.multi_plane != MultiPlane::Off {
             self.gather(number, class, id);
         }
         let die = &mut self.dies[number as usize];
@@ -397,7 +370,7 @@ impl Nand {
             let op = self.ops[at];
             let plane = 1 << (op.plane % self.planes_per_die);
             let fits = head.command == ArrayOperation::Erase
-                || self.multi_plane == MultiPlane::Independent
+                || self.params.multi_plane == MultiPlane::Independent
                 || op.page == head.page;
             if planes & plane == 0 && fits {
                 self.unlink(number, class, before, at);
@@ -420,11 +393,9 @@ impl Nand {
             return;
         }
         let die = &self.dies[number as usize];
-        let program = self.ops[die.active].command == ArrayOperation::Program;
-        if program {
-            channel.programs.push_back(number);
-        } else {
-            channel.reads.push_back(number);
+        match self.ops[die.active].command {
+            ArrayOperation::Program => channel.programs.push_back(number),
+            _ => channel.reads.push_back(number),
         }
         if !channel.woken {
             channel.woken = true;
@@ -435,15 +406,14 @@ impl Nand {
     /// Handles a channel that has become free.
     pub fn bus(&mut self, now: u64, index: u32, events: &mut EventQueue) {
         let channel = &mut self.channels[index as usize];
-        let turn = channel.streak == self.read_streak && !channel.programs.is_empty();
+        let turn = channel.streak == self.params.read_streak && !channel.programs.is_empty();
         let next = if channel.reads.is_empty() || turn {
             channel.streak = 0;
             channel.programs.pop_front()
         } else {
-            channel.streak = if channel.programs.is_empty() {
-                0
-            } else {
-                channel.streak + 1
+            channel.streak = match channel.programs.is_empty() {
+                true => 0,
+                false => channel.streak + 1,
             };
             channel.reads.pop_front()
         };
@@ -471,21 +441,18 @@ impl Nand {
         let (mut bus, mut array, mut at) = (0, 0, die.active);
         while at != NONE {
             let op = &self.ops[at];
-            let level = op.page as usize % self.read.len();
-            bus += self.command;
-            array = array.max(match op.command {
-                ArrayOperation::Read => self.read[level],
+            let level = op.page as usize % self.cells.read.len();
+            bus += self.params.command_time.0;
+            let (count, time) = match op.command {
+                ArrayOperation::Read => (&mut self.stats.reads, self.cells.read[level]),
                 ArrayOperation::Program => {
                     bus += self.transfer[self.transfer.len() - 1];
-                    self.program[level]
+                    (&mut self.stats.programs, self.cells.program[level])
                 }
-                ArrayOperation::Erase => self.erase,
-            });
-            match op.command {
-                ArrayOperation::Read => self.stats.reads += 1,
-                ArrayOperation::Program => self.stats.programs += 1,
-                ArrayOperation::Erase => self.stats.erases += 1,
-            }
+                ArrayOperation::Erase => (&mut self.stats.erases, self.cells.erase),
+            };
+            *count += 1;
+            array = array.max(time.0);
             at = op.next;
         }
         channel.free_at = now + bus;
@@ -508,16 +475,16 @@ impl Nand {
         let op = &self.ops[die.active];
         let allowed = match op.command {
             ArrayOperation::Read => false,
-            ArrayOperation::Program => self.suspend == Suspend::ProgramAndErase,
-            ArrayOperation::Erase => self.suspend != Suspend::Never,
+            ArrayOperation::Program => self.params.suspend == Suspend::ProgramAndErase,
+            ArrayOperation::Erase => self.params.suspend != Suspend::Never,
         };
-        allowed && op.suspends < self.suspend_limit
+        allowed && op.suspends < self.params.suspend_limit
     }
 
     fn overhead(&self, op: u32) -> u64 {
         match self.ops[op].command {
-            ArrayOperation::Erase => self.suspend_erase,
-            ArrayOperation::Read | ArrayOperation::Program => self.suspend_program,
+            ArrayOperation::Erase => self.cells.suspend_erase.0,
+            ArrayOperation::Read | ArrayOperation::Program => self.cells.suspend_program.0,
         }
     }
 
@@ -667,9 +634,7 @@ impl Nand {
         };
         let dies = self.dies.iter().map(|die| die.busy).sum();
         let channels = self.channels.iter().map(|channel| channel.busy).sum();
-        (
-            share(dies, self.dies.len()),
-            share(channels, self.channels.len()),
-        )
+        let dies = share(dies, self.dies.len());
+        (dies, share(channels, self.channels.len()))
     }
 }

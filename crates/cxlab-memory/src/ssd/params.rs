@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::geometry::DriveGeometry;
 use super::presets::{FlashDie, FlashPreset};
 use super::victims::GcPolicyName;
+use crate::refusal::{in_range, refused};
 
 /// Parameters of the `ssd` medium. A preset gives the timing and the geometry of the die; each of
 /// its values can be overridden.
@@ -276,29 +277,13 @@ impl Default for SsdParams {
 /// Bound on the time of a phase of the flash: 100 s.
 const LONGEST: Picos = Picos(100_000_000_000_000);
 
-fn between(name: &str, value: u64, least: u64, most: u64) -> Result<(), ParamError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    let message = format!("found {value}; allowed: {least} to {most}");
-    Err(ParamError::new(name, message))
-}
-
-fn part(name: &str, value: f64, least: f64, most: f64) -> Result<(), ParamError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    let message = format!("found {value}; allowed: {least} to {most}");
-    Err(ParamError::new(name, message))
-}
-
 fn power_of_two(name: &str, value: Bytes, least: u64, most: u64) -> Result<(), ParamError> {
     if value.0.is_power_of_two() && (least..=most).contains(&value.0) {
         return Ok(());
     }
     let (least, most) = (Bytes(least), Bytes(most));
-    let message = format!("found {value}; allowed: a power of two from {least} to {most}");
-    Err(ParamError::new(name, message))
+    let allowed = format!("a power of two from {least} to {most}");
+    Err(refused(name, value, allowed))
 }
 
 impl SsdParams {
@@ -331,53 +316,44 @@ impl SsdParams {
     /// The first parameter that is out of range or contradicts another one.
     pub fn check_alone(&self) -> Result<(), ParamError> {
         let cells = self.cells();
-        between("channels", self.channels.into(), 1, 64)?;
-        between("ways", self.ways.into(), 1, 64)?;
-        between("dies", self.dies.into(), 1, 16)?;
-        between("planes", cells.planes.into(), 1, 16)?;
-        between("pages", cells.pages.into(), 4, 4096)?;
+        in_range("channels", self.channels, 1..=64)?;
+        in_range("ways", self.ways, 1..=64)?;
+        in_range("dies", self.dies, 1..=16)?;
+        in_range("planes", cells.planes, 1..=16)?;
+        in_range("pages", cells.pages, 4..=4096)?;
         power_of_two("page", cells.page, 512, 65536)?;
         let least = (cells.page.0 / 32).max(512);
         power_of_two("sub_page", self.sub_page_bytes(), least, cells.page.0)?;
         if let Some(blocks) = self.blocks {
-            between("blocks", blocks.into(), 8, 1 << 20)?;
+            in_range("blocks", blocks, 8..=1 << 20)?;
         }
         self.check_times(&cells)?;
-        between("suspend_limit", self.suspend_limit.into(), 1, 255)?;
-        between("read_streak", self.read_streak.into(), 1, 65536)?;
-        part("over_provisioning", self.over_provisioning, 0.01, 10.0)?;
+        in_range("suspend_limit", self.suspend_limit, 1..=255)?;
+        in_range("read_streak", self.read_streak, 1..=65536)?;
+        in_range("over_provisioning", self.over_provisioning, 0.01..=10.0)?;
         DriveGeometry::order_of(&self.allocation)?;
         if let Some(cache) = self.mapping_cache {
             let least = self.sub_page_bytes();
             if cache < least {
-                let message =
-                    format!("found {cache}; allowed: a translation page of {least} or more");
-                return Err(ParamError::new("mapping_cache", message));
+                let allowed = format!("a translation page of {least} or more");
+                return Err(refused("mapping_cache", cache, allowed));
             }
         }
         let least = Bytes(2 * cells.page.0);
         if self.buffer < least || self.buffer.0 > 1 << 36 {
-            let message = format!(
-                "found {}; allowed: two flash pages ({least}) to 64 GiB",
-                self.buffer
-            );
-            return Err(ParamError::new("buffer", message));
+            let allowed = format!("two flash pages ({least}) to 64 GiB");
+            return Err(refused("buffer", self.buffer, allowed));
         }
-        part("buffer_dirty", self.buffer_dirty, 0.0, 0.9)?;
-        between("gc_choices", self.gc_choices.into(), 1, 1024)?;
-        between("gc_start", self.gc_start.into(), 3, 4096)?;
-        between(
-            "gc_hard",
-            self.gc_hard.into(),
-            2,
-            u64::from(self.gc_start) - 1,
-        )?;
-        between("wear_static", self.wear_static.into(), 0, 1_000_000)?;
-        between("endurance", cells.endurance.into(), 1, 100_000_000)?;
-        between("read_queue", self.read_queue.into(), 1, 65536)?;
-        between("write_queue", self.write_queue.into(), 1, 65536)?;
-        part("fill", self.fill, 0.0, 1.0)?;
-        part("overwrite", self.overwrite, 0.0, 100.0)
+        in_range("buffer_dirty", self.buffer_dirty, 0.0..=0.9)?;
+        in_range("gc_choices", self.gc_choices, 1..=1024)?;
+        in_range("gc_start", self.gc_start, 3..=4096)?;
+        in_range("gc_hard", self.gc_hard, 2..=self.gc_start - 1)?;
+        in_range("wear_static", self.wear_static, 0..=1_000_000)?;
+        in_range("endurance", cells.endurance, 1..=100_000_000)?;
+        in_range("read_queue", self.read_queue, 1..=65536)?;
+        in_range("write_queue", self.write_queue, 1..=65536)?;
+        in_range("fill", self.fill, 0.0..=1.0)?;
+        in_range("overwrite", self.overwrite, 0.0..=100.0)
     }
 
     fn check_times(&self, cells: &FlashDie) -> Result<(), ParamError> {
@@ -385,14 +361,13 @@ impl SsdParams {
             ("read_times", &cells.read),
             ("program_times", &cells.program),
         ] {
-            between(&format!("the number of {name}"), times.len() as u64, 1, 4)
+            in_range(&format!("the number of {name}"), times.len(), 1..=4)
                 .map_err(|error| ParamError::new(name, error.to_string()))?;
         }
         if cells.read.len() != cells.program.len() {
             let (reads, programs) = (cells.read.len(), cells.program.len());
-            let message =
-                format!("found {programs} levels beside {reads} of `read_times`; allowed: as many");
-            return Err(ParamError::new("program_times", message));
+            let found = format!("{programs} levels beside {reads} of `read_times`");
+            return Err(refused("program_times", found, "as many"));
         }
         let lists = cells.read.iter().map(|time| ("read_times", *time));
         let lists = lists.chain(cells.program.iter().map(|time| ("program_times", *time)));
@@ -407,13 +382,11 @@ impl SsdParams {
         ];
         for (name, time) in lists.chain(single) {
             if time > LONGEST {
-                let message = format!("found {time}; allowed: 0 s to {LONGEST}");
-                return Err(ParamError::new(name, message));
+                return Err(refused(name, time, format!("0 s to {LONGEST}")));
             }
         }
         if cells.rate.0 < 1_000_000 {
-            let message = format!("found {}; allowed: 1 MB/s or more", cells.rate);
-            return Err(ParamError::new("channel_rate", message));
+            return Err(refused("channel_rate", cells.rate, "1 MB/s or more"));
         }
         Ok(())
     }

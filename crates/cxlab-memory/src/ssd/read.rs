@@ -7,7 +7,7 @@ use super::contents::ObservedLine;
 use super::drive::{Drive, PendingRead, ReadTarget};
 use super::map::SubPageLocation;
 use super::mapping_cache::MappingLookup;
-use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
+use super::nand::{CommandPurpose, FlashCommand};
 use super::params::Unwritten;
 
 impl Drive {
@@ -163,7 +163,7 @@ impl Drive {
         let id = match self.nand.waiting_read(plane, first) {
             Some(id) => id,
             None => {
-                let op = FlashCommand::new(ArrayOperation::Read, CommandPurpose::Read, first, 0);
+                let op = FlashCommand::new(CommandPurpose::Read, first, 0);
                 self.nand.submit(op, plane, page)
             }
         };

@@ -47,10 +47,8 @@ fn ratio(part: f64, whole: f64) -> f64 {
 impl Drive {
     pub(super) fn report(&self, now: SimTime, out: &mut Vec<Statistic>) {
         let mut say = |name: &str, value: f64| {
-            out.push(Statistic {
-                name: name.to_owned(),
-                value,
-            });
+            let name = name.to_owned();
+            out.push(Statistic { name, value });
         };
         let counted = &self.counters;
         let nand = &self.nand.stats;
@@ -103,10 +101,8 @@ impl Drive {
         let most = blocks().map(|block| block.erases).max().unwrap_or(0);
         let sum: f64 = blocks().map(|block| f64::from(block.erases)).sum();
         let mean = ratio(sum, all);
-        let squares: f64 = blocks()
-            .map(|block| f64::from(block.erases) - mean)
-            .map(|off| off * off)
-            .sum();
+        let offs = blocks().map(|block| f64::from(block.erases) - mean);
+        let squares: f64 = offs.map(|off| off * off).sum();
         let squares = squares + f64::from(unopened) * mean * mean;
         say("erases.least", f64::from(least));
         say("erases.most", f64::from(most));
@@ -117,16 +113,11 @@ impl Drive {
         // The remaining erases of all blocks at the measured rate; 0 if there were no erases.
         let left = (endurance * all - sum).max(0.0);
         let erases = self.counters.erases as f64;
-        say(
-            "life.years_left",
-            ratio(left, erases) * span as f64 / YEAR_PS,
-        );
-        say("life.bytes_left", ratio(left, erases) * written);
-        say(
-            "spare",
-            self.geometry.physical_bytes() as f64
-                / (f64::from(self.geometry.user) * self.geometry.sub_bytes as f64)
-                - 1.0,
-        );
+        let periods = ratio(left, erases);
+        say("life.years_left", periods * span as f64 / YEAR_PS);
+        say("life.bytes_left", periods * written);
+        let physical = self.geometry.physical_bytes() as f64;
+        let user = f64::from(self.geometry.user) * self.geometry.sub_bytes as f64;
+        say("spare", physical / user - 1.0);
     }
 }

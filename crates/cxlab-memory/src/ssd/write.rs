@@ -7,7 +7,7 @@ use super::buffer::BufferSlotState;
 use super::drive::{Drive, PendingRead, ReadTarget, WriteTask};
 use super::map::SubPageLocation;
 use super::mapping_cache::MappingLookup;
-use super::nand::{ArrayOperation, CommandPurpose, FlashCommand};
+use super::nand::{CommandPurpose, FlashCommand};
 use super::params::Unwritten;
 
 impl Drive {
@@ -183,7 +183,7 @@ impl Drive {
 
     fn flush_page(&mut self, plane: u32) {
         let (place, block, page) = self.take_page(plane, WriteStream::Host);
-        let mut op = FlashCommand::new(ArrayOperation::Program, CommandPurpose::Program, place, 0);
+        let mut op = FlashCommand::new(CommandPurpose::Program, place, 0);
         let mut slots = [NONE; 32];
         for sub in 0..self.geometry.subs {
             let Some(slot) = self.buffer.flush_first() else {

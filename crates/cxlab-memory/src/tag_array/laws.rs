@@ -19,6 +19,18 @@ enum TagOperation {
     Dirty(u64, bool),
 }
 
+impl TagOperation {
+    fn line(self) -> u64 {
+        let (Self::Access(line)
+        | Self::Remove(line)
+        | Self::Pin(line)
+        | Self::Unpin(line)
+        | Self::Own(line, _)
+        | Self::Dirty(line, _)) = self;
+        line
+    }
+}
+
 fn step() -> impl Strategy<Value = TagOperation> {
     let line = 0u64..48;
     prop_oneof![
@@ -54,41 +66,22 @@ fn rng() -> StreamRng {
 
 /// Applies a step as an owner would; returns the victim, if there is one.
 fn apply(tags: &mut TagArray<u64>, step: TagOperation) -> Option<LineAddr> {
+    if let TagOperation::Access(line) = step {
+        if tags.access(LineAddr(line)).is_some() {
+            return None;
+        }
+        let (victim, payload) = tags.fill(LineAddr(line), line)?.evicted?;
+        assert_eq!(victim.0, payload, "a payload stays with its line");
+        return Some(victim);
+    }
+    let slot = tags.find(LineAddr(step.line()))?;
     match step {
-        TagOperation::Access(line) => {
-            if tags.access(LineAddr(line)).is_none() {
-                let filled = tags.fill(LineAddr(line), line)?;
-                return filled.evicted.map(|(line, payload)| {
-                    assert_eq!(line.0, payload, "a payload stays with its line");
-                    line
-                });
-            }
-        }
-        TagOperation::Remove(line) => {
-            if let Some(slot) = tags.find(LineAddr(line)) {
-                assert_eq!(tags.remove(slot), (LineAddr(line), line));
-            }
-        }
-        TagOperation::Pin(line) => {
-            if let Some(slot) = tags.find(LineAddr(line)) {
-                tags.pin(slot);
-            }
-        }
-        TagOperation::Unpin(line) => {
-            if let Some(slot) = tags.find(LineAddr(line)) {
-                tags.unpin(slot);
-            }
-        }
-        TagOperation::Own(line, owner) => {
-            if let Some(slot) = tags.find(LineAddr(line)) {
-                tags.set_owner(slot, owner);
-            }
-        }
-        TagOperation::Dirty(line, dirty) => {
-            if let Some(slot) = tags.find(LineAddr(line)) {
-                tags.set_dirty(slot, dirty);
-            }
-        }
+        TagOperation::Access(_) => {}
+        TagOperation::Remove(line) => assert_eq!(tags.remove(slot), (LineAddr(line), line)),
+        TagOperation::Pin(_) => tags.pin(slot),
+        TagOperation::Unpin(_) => tags.unpin(slot),
+        TagOperation::Own(_, owner) => tags.set_owner(slot, owner),
+        TagOperation::Dirty(_, dirty) => tags.set_dirty(slot, dirty),
     }
     None
 }
@@ -147,15 +140,9 @@ fn definitions() -> Vec<(PolicyDefinition, Box<dyn VictimPolicy>)> {
         let definition = PolicyDefinition::Cflru { window_percent };
         all.push((definition, entry("cflru", params)));
     }
-    for (max_lines, aligned) in [
-        (1, true),
-        (2, true),
-        (4, true),
-        (1, false),
-        (2, false),
-        (3, false),
-        (4, false),
-    ] {
+    let aligned = [1, 2, 4].map(|max_lines| (max_lines, true));
+    let unaligned = [1, 2, 3, 4].map(|max_lines| (max_lines, false));
+    for (max_lines, aligned) in aligned.into_iter().chain(unaligned) {
         let params = json!({ "max_lines": max_lines, "aligned": aligned });
         let definition = PolicyDefinition::BlockLength { max_lines, aligned };
         all.push((definition, entry("block-length", params)));
@@ -210,9 +197,8 @@ proptest! {
                     .collect();
                 let pinned = of_set.iter().filter(|(slot, _)| tags.is_pinned(*slot)).count();
                 let miss = matches!(step, TagOperation::Access(_)) && tags.find(line).is_none();
-                let can_leave = |tags: &TagArray<u64>, victim: LineAddr| {
-                    let (slot, _) = *of_set.iter().find(|(_, line)| *line == victim).unwrap();
-                    !tags.is_pinned(slot)
+                let slot_of = |victim: LineAddr| {
+                    of_set.iter().find(|(_, line)| *line == victim).unwrap().0
                 };
                 if miss {
                     let room = tags.room(line);
@@ -222,7 +208,7 @@ proptest! {
                             let slot = tags.find(line).unwrap();
                             prop_assert!(!tags.is_pinned(slot));
                         }
-                        prop_assert!(can_leave(&tags, block.victim));
+                        prop_assert!(!tags.is_pinned(slot_of(block.victim)));
                     }
                     prop_assert_eq!(room == SetRoom::Free, of_set.len() < geometry.ways() as usize);
                     prop_assert_eq!(room == SetRoom::Pinned, pinned == geometry.ways() as usize);
@@ -231,7 +217,7 @@ proptest! {
                     .filter(|slot| tags.is_pinned(*slot)).collect();
                 let victim = apply(&mut tags, *step);
                 if let Some(victim) = victim {
-                    let (slot, _) = *of_set.iter().find(|(_, line)| *line == victim).unwrap();
+                    let slot = slot_of(victim);
                     prop_assert!(!pins.contains(&slot), "{} chose a pinned line", entry.name);
                     prop_assert_eq!(of_set.len(), geometry.ways() as usize);
                     prop_assert_eq!(tags.len(), before);
@@ -298,10 +284,9 @@ fn random_chooses_each_unpinned_line_about_as_often() {
         chosen[block.victim.0 as usize] += 1;
     }
     for (line, count) in chosen.into_iter().enumerate() {
-        let expected = if line == 3 || line == 7 {
-            0..1
-        } else {
-            850..1150
+        let expected = match line {
+            3 | 7 => 0..1,
+            _ => 850..1150,
         };
         assert!(expected.contains(&count), "line {line}: {count} of 8000");
     }
@@ -319,11 +304,8 @@ fn a_shared_history_chooses_as_the_exact_one_unless_lines_share_counters() {
     };
     let exact = run(json!({}));
     assert_eq!(run(json!({ "counters": 1 << 20 })), exact);
-    assert_ne!(
-        run(json!({ "counters": 2 })),
-        exact,
-        "two counters for 24 lines"
-    );
+    let shared = run(json!({ "counters": 2 }));
+    assert_ne!(shared, exact, "two counters for 24 lines");
 }
 
 #[test]

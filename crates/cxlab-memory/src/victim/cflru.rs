@@ -5,7 +5,7 @@
 //! window, are the clean-first region. Its oldest clean line leaves; if all its lines are dirty,
 //! the oldest line of the set does. The owner says which lines are dirty; a new line is clean.
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::list::{Link, List, NONE};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::two_queue::share;
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::refusal::in_range;
 use crate::resident::lines::ResidentLines;
 use crate::resident::order::EvictionRank;
 use crate::resident::{Geometry, Slot};
@@ -24,11 +25,7 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     schema: <CflruParams as JsonSchema>::json_schema,
     build: |params| {
         let params: CflruParams = read_params(params)?;
-        let found = params.window_percent;
-        if !(1..=100).contains(&found) {
-            let message = format!("found {found}; allowed: 1 to 100");
-            return Err(ParamError::new("window_percent", message));
-        }
+        in_range("window_percent", params.window_percent, 1..=100)?;
         Ok(Box::new(params))
     },
 };

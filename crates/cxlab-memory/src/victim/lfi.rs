@@ -5,7 +5,7 @@
 //! `counters` it consists of that many counters of 4 bytes. Lines with equal hashes share a
 //! counter, so counts may be too high, but never too low.
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::refusal::in_range;
 use crate::resident::line_table::{LineTable, hash};
 use crate::resident::lines::ResidentLines;
 use crate::resident::order::EvictionRank;
@@ -27,11 +28,8 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     schema: <LfiParams as JsonSchema>::json_schema,
     build: |params| {
         let params: LfiParams = read_params(params)?;
-        if let Some(found) = params.counters
-            && !(1..=MAX_COUNTERS).contains(&found)
-        {
-            let message = format!("found {found}; allowed: 1 to {MAX_COUNTERS}");
-            return Err(ParamError::new("counters", message));
+        if let Some(counters) = params.counters {
+            in_range("counters", counters, 1..=MAX_COUNTERS)?;
         }
         Ok(Box::new(params))
     },

@@ -10,7 +10,7 @@
 //!
 //! Victims are found by a walk from the head of a queue past pinned lines.
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::list::{Link, List, NONE};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
+use crate::refusal::in_range;
 use crate::resident::line_table::LineTable;
 use crate::resident::lines::ResidentLines;
 use crate::resident::{Geometry, Slot};
@@ -32,16 +33,8 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     schema: <TwoQueueParams as JsonSchema>::json_schema,
     build: |params| {
         let params: TwoQueueParams = read_params(params)?;
-        let checks = [
-            ("in_percent", params.in_percent, 100),
-            ("out_percent", params.out_percent, MAX_OUT_PERCENT),
-        ];
-        for (field, found, most) in checks {
-            if !(1..=most).contains(&found) {
-                let message = format!("found {found}; allowed: 1 to {most}");
-                return Err(ParamError::new(field, message));
-            }
-        }
+        in_range("in_percent", params.in_percent, 1..=100)?;
+        in_range("out_percent", params.out_percent, 1..=MAX_OUT_PERCENT)?;
         Ok(Box::new(params))
     },
 };

@@ -63,11 +63,8 @@ fn measure(params: &SsdParams, alpha: f64, hot: f64, rate: f64) -> f64 {
 }
 
 fn near(found: f64, model: f64, tolerance: f64, what: &str) {
-    let error = found / model - 1.0;
-    assert!(
-        error.abs() < tolerance,
-        "{what}: {found:.3} beside {model:.3}"
-    );
+    let is_near = (found / model - 1.0).abs() < tolerance;
+    assert!(is_near, "{what}: {found:.3} beside {model:.3}");
 }
 
 #[test]
@@ -80,16 +77,18 @@ fn uniform_writes_follow_the_models_within_3_percent() {
             };
             measure(&params, alpha, 0.5, 0.5)
         };
-        let what = |policy: &str| format!("{policy} at {alpha}");
-        near(
-            run("greedy", 1),
-            theory::greedy(alpha, PAGES),
-            0.03,
-            &what("greedy"),
-        );
-        near(run("fifo", 1), theory::fifo(alpha), 0.03, &what("fifo"));
-        let model = theory::choice(alpha, PAGES, 10.0);
-        near(run("d-choice", 10), model, 0.03, &what("10 choices"));
+        for (policy, choices, model) in [
+            ("greedy", 1, theory::greedy(alpha, PAGES)),
+            ("fifo", 1, theory::fifo(alpha)),
+            ("d-choice", 10, theory::choice(alpha, PAGES, 10.0)),
+        ] {
+            near(
+                run(policy, choices),
+                model,
+                0.03,
+                &format!("{policy} at {alpha}"),
+            );
+        }
     }
 }
 

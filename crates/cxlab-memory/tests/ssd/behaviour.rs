@@ -20,10 +20,8 @@ fn queues_are_bounded_and_have_room_when_something_is_done() {
         drive.enqueue(SimTime(0), request(id, u64::from(id) * 256, 1, false));
     }
     assert!(!drive.can_accept(SimTime(0), false));
-    assert!(
-        drive.can_accept(SimTime(0), true),
-        "writes have a queue of their own"
-    );
+    let takes_writes = drive.can_accept(SimTime(0), true);
+    assert!(takes_writes, "writes have a queue of their own");
     let at = drive.next_event().unwrap();
     let mut done = Vec::new();
     while done.is_empty() {
@@ -47,10 +45,8 @@ fn a_read_of_what_the_buffer_has_comes_from_there_unless_it_must_go_to_flash() {
         let now = 1_000_000_000;
         let time = alone(&mut drive, now, request(1, 3, 1, false)).0;
         let fresh = alone(&mut drive, 2 * now, request(2, 1 << 20, 1, false)).0;
-        assert_eq!(
-            statistic(&drive, 3 * now, "buffer.reads"),
-            f64::from(u8::from(buffer_reads))
-        );
+        let from_buffer = statistic(&drive, 3 * now, "buffer.reads");
+        assert_eq!(from_buffer, f64::from(u8::from(buffer_reads)));
         (time, fresh)
     });
     assert_eq!(times[0].0, 50_000);
@@ -171,10 +167,8 @@ fn reads_while_collecting(preemptible: bool) -> Vec<u64> {
         if drive.can_accept(SimTime(now), write) {
             began[id as usize] = now;
             let lines = if write { 64 } else { 1 };
-            drive.enqueue(
-                SimTime(now),
-                request(id, rng.below(pages) * 64, lines, write),
-            );
+            let request = request(id, rng.below(pages) * 64, lines, write);
+            drive.enqueue(SimTime(now), request);
         }
     }
     assert!(statistic(&drive, now, "gc.blocks") > 100.0);
@@ -184,15 +178,10 @@ fn reads_while_collecting(preemptible: bool) -> Vec<u64> {
 
 #[test]
 fn preemptible_collection_shortens_the_tail_of_reads() {
-    let tail = |list: &[u64]| list[list.len() * 99 / 100];
-    let (with, without) = (reads_while_collecting(true), reads_while_collecting(false));
-    assert_eq!(with[0], without[0], "the shortest is an idle read");
-    assert!(
-        2 * tail(&with) < tail(&without),
-        "{} {}",
-        tail(&with),
-        tail(&without)
-    );
+    let all = [true, false].map(reads_while_collecting);
+    assert_eq!(all[0][0], all[1][0], "the shortest is an idle read");
+    let [with, without] = all.map(|list| list[list.len() * 99 / 100]);
+    assert!(2 * with < without, "{with} {without}");
 }
 
 #[test]
@@ -202,14 +191,14 @@ fn a_small_mapping_cache_costs_a_flash_read_for_a_miss() {
         ..small()
     };
     let mut drive = drive(&params, GIB);
-    let one = crate::harness::alone(&mut drive, 0, request(1, 0, 1, false));
-    let two = crate::harness::alone(&mut drive, 1_000_000_000, request(1, 64, 1, false));
+    let one = alone(&mut drive, 0, request(1, 0, 1, false));
+    let two = alone(&mut drive, 1_000_000_000, request(1, 64, 1, false));
     assert_eq!(one.0, 2 * two.0, "the mapping first, then the data");
     assert_eq!(statistic(&drive, 0, "mapping.misses"), 1.0);
     assert_eq!(statistic(&drive, 0, "mapping.hits"), 1.0);
     // A read 1,024 sub-pages further needs another translation page, which evicts the first one.
-    crate::harness::alone(&mut drive, 2_000_000_000, request(1, 1024 * 64, 1, false));
-    let again = crate::harness::alone(&mut drive, 3_000_000_000, request(1, 0, 1, false));
+    alone(&mut drive, 2_000_000_000, request(1, 1024 * 64, 1, false));
+    let again = alone(&mut drive, 3_000_000_000, request(1, 0, 1, false));
     assert_eq!(again, one);
 }
 

@@ -1,12 +1,13 @@
 //! Latencies of an idle drive, to the picosecond.
 
-use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
-use cxlab_memory::Medium;
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
 use cxlab_memory::ssd::{
     Acknowledge, Drive, FlashPreset, MultiPlane, SsdParams, Suspend, Unwritten,
 };
 
-use crate::harness::{GIB, KIB, alone, drive, request, small, statistic};
+use cxlab_memory::{Completion, Medium, MemoryBackend};
+
+use crate::harness::{GIB, KIB, alone, drive, request, run_dry, small, statistic};
 
 const PRESETS: [FlashPreset; 5] = [
     FlashPreset::ZNand,
@@ -46,10 +47,7 @@ fn an_idle_read_is_command_and_array_and_bytes_by_rate() {
 
 #[test]
 fn a_whole_page_is_read_at_once() {
-    let params = SsdParams {
-        flash: FlashPreset::Tlc,
-        ..SsdParams::default()
-    };
+    let params = preset(FlashPreset::Tlc);
     let cells = params.cells();
     let mut drive = drive(&params, GIB);
     let time = params.command_time.0 + cells.read[0].0 + cells.rate.time_for(Bytes(16 * KIB)).0;
@@ -68,9 +66,8 @@ fn an_idle_program_is_command_and_bytes_by_rate_and_array() {
         let mut drive = drive(&params, GIB);
         let lines = cells.page.0 / 64;
         for row in 0..cells.program.len() as u64 {
-            let time = params.command_time.0
-                + cells.rate.time_for(cells.page).0
-                + cells.program[row as usize].0;
+            let transfer = cells.rate.time_for(cells.page);
+            let time = params.command_time.0 + transfer.0 + cells.program[row as usize].0;
             let planes = u64::from(params.channels * params.ways * cells.planes);
             for page in 0..planes {
                 let now = (row * planes + page) * 10_000_000_000;
@@ -95,11 +92,8 @@ fn constants_are_added_and_the_medium_tells_its_idle_read() {
     let got = alone(&mut drive, 0, request(1, 9, 1, false));
     assert_eq!(got, Picos(time));
     assert_eq!(params.idle_read_ps(), Some(time));
-    assert_eq!(
-        preset(FlashPreset::Tlc).idle_read_ps(),
-        None,
-        "it depends on the page"
-    );
+    let of_levels = preset(FlashPreset::Tlc).idle_read_ps();
+    assert_eq!(of_levels, None, "it depends on the page");
 }
 
 #[test]
@@ -107,10 +101,8 @@ fn a_buffered_write_takes_the_buffer_and_is_read_back_from_there() {
     let mut drive = drive(&small(), GIB);
     assert_eq!(alone(&mut drive, 0, request(1, 0, 64, true)), Picos(50_000));
     let later = 1_000_000_000;
-    assert_eq!(
-        alone(&mut drive, later, request(1, 5, 1, false)),
-        Picos(50_000)
-    );
+    let read = alone(&mut drive, later, request(1, 5, 1, false));
+    assert_eq!(read, Picos(50_000));
     assert_eq!(statistic(&drive, later, "buffer.reads"), 1.0);
     assert_eq!(statistic(&drive, later, "flash.reads"), 0.0);
 }
@@ -127,100 +119,93 @@ fn a_short_write_reads_the_rest_unless_the_buffer_has_it() {
         unwritten: Unwritten::Zero,
         ..small()
     };
-    let mut drive = Drive::new(&zero, cxlab_memory::MediumSite::alone(Bytes(GIB), 1)).unwrap();
+    let mut drive = crate::harness::drive(&zero, GIB);
     alone(&mut drive, 0, request(1, 3, 1, true));
-    assert_eq!(
-        statistic(&drive, 0, "flash.reads"),
-        0.0,
-        "nothing was there"
-    );
+    let reads = statistic(&drive, 0, "flash.reads");
+    assert_eq!(reads, 0.0, "nothing was there");
 }
 
 /// Completion times of two reads, each given by line and time of arrival.
 fn both(params: &SsdParams, first: (u64, u64), second: (u64, u64)) -> (u64, u64) {
-    use cxlab_engine::units::SimTime;
-    use cxlab_memory::MemoryBackend;
     let mut drive = drive(params, GIB);
     drive.enqueue(SimTime(first.1), request(1, first.0, 1, false));
     let mut done = Vec::new();
     drive.advance(SimTime(second.1), &mut done);
     drive.enqueue(SimTime(second.1), request(2, second.0, 1, false));
-    done.append(&mut crate::harness::run_dry(&mut drive));
-    let at = |id| done.iter().find(|one| one.id == id).unwrap().at.0;
-    (at(1), at(2))
+    done.append(&mut run_dry(&mut drive));
+    (ended(&done, 1), ended(&done, 2))
+}
+
+/// When the request of a number was done.
+fn ended(done: &[Completion], id: u32) -> u64 {
+    done.iter().find(|one| one.id == id).unwrap().at.0
+}
+
+/// A small drive with pages of 4 KiB, each of which takes 1 us on its channel.
+fn paged() -> SsdParams {
+    SsdParams {
+        page: Some(Bytes(4 * KIB)),
+        channel_rate: Some(BytesPerSec(4_096_000_000)),
+        ..small()
+    }
+}
+
+/// As by `paged`, with one plane, in which programs complete writes.
+fn lone_plane() -> SsdParams {
+    SsdParams {
+        channels: 1,
+        ways: 1,
+        planes: Some(1),
+        acknowledge: Acknowledge::Programmed,
+        ..paged()
+    }
 }
 
 #[test]
 fn dies_of_a_channel_share_it_and_channels_do_not() {
     let params = SsdParams {
         multi_plane: MultiPlane::Off,
-        page: Some(Bytes(4 * KIB)),
-        channel_rate: Some(BytesPerSec(4_096_000_000)),
-        ..small()
+        ..paged()
     };
     let page = 64;
     let alone = 200_000 + 3_000_000 + 1_000_000;
     // In the order CWDP, pages 0 and 1 are on two channels, 0 and 2 in two chips of one channel, 0
     // and 4 in two planes of a die.
-    assert_eq!(both(&params, (0, 0), (page, 0)), (alone, alone));
-    assert_eq!(
-        both(&params, (0, 0), (2 * page, 0)),
-        (alone, alone + 1_000_000)
-    );
-    assert_eq!(
-        both(&params, (0, 0), (2 * page, 100_000)),
-        (alone, alone + 1_000_000)
-    );
-    assert_eq!(both(&params, (0, 0), (4 * page, 0)), (alone, 2 * alone));
+    for (second, end) in [
+        ((page, 0), alone),
+        ((2 * page, 0), alone + 1_000_000),
+        ((2 * page, 100_000), alone + 1_000_000),
+        ((4 * page, 0), 2 * alone),
+    ] {
+        assert_eq!(both(&params, (0, 0), second), (alone, end), "{second:?}");
+    }
 }
 
 #[test]
-fn planes_of_a_die_read_together_where_the_addresses_allow() {
+fn planes_of_a_die_read_and_program_together_where_the_addresses_allow() {
     let params = SsdParams {
-        page: Some(Bytes(4 * KIB)),
-        channel_rate: Some(BytesPerSec(4_096_000_000)),
-        allocation: "PCWD".to_owned(),
-        ..small()
-    };
-    let mut drive = drive(&params, GIB);
-    // Two pages in two planes of a die: two commands, one array time, two transfers.
-    let time = 2 * 200_000 + 3_000_000 + 2 * 1_000_000;
-    let got = alone(&mut drive, 0, request(1, 0, 128, false));
-    assert_eq!(got, Picos(time));
-    assert_eq!(statistic(&drive, 0, "flash.multi_plane"), 1.0);
-}
-
-#[test]
-fn planes_of_a_die_program_together_where_the_addresses_allow() {
-    let params = SsdParams {
-        page: Some(Bytes(4 * KIB)),
-        channel_rate: Some(BytesPerSec(4_096_000_000)),
         allocation: "PCWD".to_owned(),
         acknowledge: Acknowledge::Programmed,
-        ..small()
+        ..paged()
     };
-    let mut drive = drive(&params, GIB);
-    // Two commands with data, one after the other, then both arrays in parallel.
-    let time = 2 * (200_000 + 1_000_000) + 100_000_000;
-    let got = alone(&mut drive, 0, request(1, 0, 128, true));
-    assert_eq!(got, Picos(time));
-    assert_eq!(statistic(&drive, 0, "flash.multi_plane"), 1.0);
+    // Two pages in two planes of a die. A read has two commands, one array time, two transfers; a write
+    // two commands with data, one after the other, then both arrays in parallel.
+    let (read, write) = (3_000_000, 100_000_000);
+    for (writes, array) in [(false, read), (true, write)] {
+        let mut drive = drive(&params, GIB);
+        let time = 2 * (200_000 + 1_000_000) + array;
+        let got = alone(&mut drive, 0, request(1, 0, 128, writes));
+        assert_eq!(got, Picos(time), "writes: {writes}");
+        assert_eq!(statistic(&drive, 0, "flash.multi_plane"), 1.0);
+    }
 }
 
 #[test]
 fn a_program_passes_reads_that_never_end() {
-    use cxlab_engine::units::SimTime;
-    use cxlab_memory::MemoryBackend;
     let params = SsdParams {
-        channels: 1,
-        ways: 1,
-        planes: Some(1),
-        page: Some(Bytes(4 * KIB)),
-        channel_rate: Some(BytesPerSec(4_096_000_000)),
         suspend: Suspend::Never,
         read_streak: 8,
-        acknowledge: Acknowledge::Programmed,
-        ..small()
+        ..lone_plane()
     };
     let mut drive = drive(&params, 64 << 20);
     let mut done = Vec::new();
@@ -251,19 +236,11 @@ fn a_program_passes_reads_that_never_end() {
 
 #[test]
 fn a_read_suspends_a_program_and_the_program_ends_later_by_just_that() {
-    use cxlab_engine::units::SimTime;
-    use cxlab_memory::MemoryBackend;
     for (suspend, read_alone) in [(Suspend::ProgramAndErase, false), (Suspend::Erase, true)] {
         let params = SsdParams {
             suspend,
-            channels: 1,
-            ways: 1,
-            planes: Some(1),
-            page: Some(Bytes(4 * KIB)),
-            channel_rate: Some(BytesPerSec(4_096_000_000)),
             suspend_program_time: Some(Picos(5_000_000)),
-            acknowledge: Acknowledge::Programmed,
-            ..small()
+            ..lone_plane()
         };
         let mut drive = drive(&params, 64 << 20);
         drive.enqueue(SimTime(0), request(1, 0, 64, true));
@@ -271,8 +248,8 @@ fn a_read_suspends_a_program_and_the_program_ends_later_by_just_that() {
         let mut done = Vec::new();
         drive.advance(SimTime(50_000_000), &mut done);
         drive.enqueue(SimTime(50_000_000), request(2, 6400, 1, false));
-        done.append(&mut crate::harness::run_dry(&mut drive));
-        let at = |id| done.iter().find(|one| one.id == id).unwrap().at.0;
+        done.append(&mut run_dry(&mut drive));
+        let at = |id| ended(&done, id);
         let read = 200_000 + 3_000_000 + 1_000_000;
         if read_alone {
             assert_eq!((at(1), at(2)), (101_200_000, 101_200_000 + read));

@@ -1,8 +1,10 @@
 //! A drive by itself, which tests run until it is idle.
 
-use cxlab_engine::units::{Bytes, Dpa, Picos, SimTime};
+use cxlab_engine::units::{Bytes, Picos, SimTime};
 use cxlab_memory::ssd::{Drive, SsdParams};
 use cxlab_memory::{Completion, MediumSite, MemoryBackend, MemoryRequest};
+
+use crate::common;
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
@@ -25,22 +27,14 @@ pub fn small() -> SsdParams {
     }
 }
 
+/// A request for lines from `line` on.
 pub fn request(id: u32, line: u64, lines: u16, write: bool) -> MemoryRequest {
-    MemoryRequest {
-        id,
-        dpa: Dpa(line * 64),
-        lines,
-        write,
-    }
+    common::request(id, line * 64, lines, write)
 }
 
 /// Advances the drive until it has no more events.
 pub fn run_dry(drive: &mut Drive) -> Vec<Completion> {
-    let mut done = Vec::new();
-    while let Some(at) = drive.next_event() {
-        drive.advance(at, &mut done);
-    }
-    done
+    common::drain(drive).0
 }
 
 /// Latency of a single request that arrives at `now`.
@@ -54,9 +48,7 @@ pub fn alone(drive: &mut Drive, now: u64, request: MemoryRequest) -> Picos {
 
 /// The value of a statistic, by name.
 pub fn statistic(drive: &Drive, now: u64, name: &str) -> f64 {
-    let mut all = Vec::new();
-    drive.statistics(SimTime(now), &mut all);
-    all.iter().find(|one| one.name == name).unwrap().value
+    common::statistic(drive, now, name)
 }
 
 /// Writes whole sub-pages of 4 KiB with 64 in flight. Returns the time of the last completion.

@@ -5,6 +5,8 @@
 mod amplification;
 mod behaviour;
 mod closed_forms;
+#[path = "../common/mod.rs"]
+mod common;
 mod harness;
 mod memory;
 mod oracle;

@@ -25,13 +25,6 @@ struct OutstandingRequest {
     write: u32,
 }
 
-/// The lines of a write.
-#[derive(Clone, Copy)]
-struct LineWrite {
-    line: u64,
-    lines: u16,
-}
-
 struct Oracle {
     drive: Drive,
     rng: StreamRng,
@@ -41,8 +34,8 @@ struct Oracle {
     /// The oldest write that each line of a read in flight may come from, by the read's number.
     floor: Vec<Vec<u32>>,
     free: Vec<u32>,
-    /// All writes, by number from 1.
-    writes: Vec<LineWrite>,
+    /// The first line and the number of lines of all writes, by number from 1.
+    writes: Vec<(u64, u16)>,
     /// The last completed write of each line.
     answered: Vec<u32>,
     compared: u64,
@@ -59,7 +52,7 @@ impl Oracle {
             outstanding: vec![None; outstanding as usize],
             floor: vec![Vec::new(); outstanding as usize],
             free: (0..outstanding).collect(),
-            writes: vec![LineWrite { line: 0, lines: 0 }],
+            writes: vec![(0, 0)],
             answered: vec![0; LINES as usize],
             compared: 0,
         }
@@ -67,12 +60,8 @@ impl Oracle {
 
     /// Half of the requests go to a sixteenth of the device.
     fn address(&mut self, lines: u64) -> u64 {
-        let range = if self.rng.chance(0.5) {
-            LINES / 16
-        } else {
-            LINES
-        };
-        self.rng.below(range - lines)
+        let part = if self.rng.chance(0.5) { 16 } else { 1 };
+        self.rng.below(LINES / part - lines)
     }
 
     fn issue(&mut self) {
@@ -99,42 +88,39 @@ impl Oracle {
         };
         if write {
             outstanding.write = self.writes.len() as u32;
-            self.writes.push(LineWrite {
-                line,
-                lines: outstanding.lines,
-            });
+            self.writes.push((line, outstanding.lines));
         } else {
             let from = line as usize;
             let floor = &self.answered[from..from + lines as usize];
-            self.floor[id as usize].clear();
-            self.floor[id as usize].extend_from_slice(floor);
+            self.floor[id as usize] = floor.to_vec();
         }
         self.outstanding[id as usize] = Some(outstanding);
         let request = request(id, line, outstanding.lines, write);
         assert_eq!(self.drive.enqueue(SimTime(self.now), request), None);
     }
 
-    /// Whether a write wrote to a line; write 0 covers all lines.
-    fn covers(&self, write: u32, line: u64) -> bool {
-        let LineWrite { line: first, lines } = self.writes[write as usize];
-        write == 0 || (first <= line && line < first + u64::from(lines))
+    /// Asserts that a write wrote to a line; write 0 covers all lines.
+    fn assert_covers(&self, write: u32, line: u64) {
+        let found = self.writes.get(write as usize);
+        let wrote = found.is_some_and(|(first, lines)| {
+            write == 0 || (*first..first + u64::from(*lines)).contains(&line)
+        });
+        assert!(
+            wrote,
+            "line {line} came from write {write}, which did not write it"
+        );
     }
 
     fn look(&mut self) {
         for seen in self.drive.observed() {
             let outstanding = self.outstanding[seen.id as usize].unwrap();
             let floor = self.floor[seen.id as usize][(seen.line - outstanding.line) as usize];
+            let (line, write) = (seen.line, seen.write);
+            self.assert_covers(write, line);
+            let answered = write >= floor;
             assert!(
-                (seen.write as usize) < self.writes.len() && self.covers(seen.write, seen.line),
-                "line {} came from write {}, which did not write it",
-                seen.line,
-                seen.write
-            );
-            assert!(
-                seen.write >= floor,
-                "line {} came from write {}, but write {floor} was answered before",
-                seen.line,
-                seen.write
+                answered,
+                "line {line} came from write {write}, but {floor} was answered"
             );
             self.compared += 1;
         }
@@ -155,45 +141,56 @@ impl Oracle {
         }
     }
 
-    fn advance(&mut self, to: u64) {
+    /// Handles the events up to `to`.
+    fn handle_until(&mut self, to: u64) {
         let mut done = Vec::new();
         while let Some(at) = self.drive.next_event().filter(|at| at.0 <= to) {
             self.now = self.now.max(at.0);
             self.drive.advance(SimTime(self.now), &mut done);
             self.complete(&mut done);
         }
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.handle_until(to);
         self.now = to;
     }
 
-    fn drain(&mut self) {
-        let mut done = Vec::new();
-        while let Some(at) = self.drive.next_event() {
-            self.now = self.now.max(at.0);
-            self.drive.advance(SimTime(self.now), &mut done);
-            self.complete(&mut done);
+    /// Advances by a random time below `most`.
+    fn pause(&mut self, most: u64) {
+        let gap = self.rng.below(most);
+        self.advance(self.now + gap);
+    }
+
+    /// Issues requests at random distances below `gap`.
+    fn issue_many(&mut self, requests: usize, gap: u64) {
+        for _ in 0..requests {
+            self.issue();
+            self.pause(gap);
         }
-        assert!(
-            self.outstanding.iter().all(Option::is_none),
-            "every request is answered"
-        );
+    }
+
+    fn drain(&mut self) {
+        self.handle_until(u64::MAX);
+        let open = self.outstanding.iter().flatten().count();
+        assert_eq!(open, 0, "every request is answered");
     }
 
     fn run(&mut self, requests: usize) {
         for number in 0..requests {
             self.issue();
-            let gap = if self.rng.chance(0.01) {
-                3_000_000_000
-            } else {
-                12_000_000
-            };
-            let gap = self.rng.below(gap);
-            self.advance(self.now + gap);
+            let rare = self.rng.chance(0.01);
+            self.pause(if rare { 3_000_000_000 } else { 12_000_000 });
             if number % (requests / 4) == 0 {
                 self.drive.audit();
             }
         }
         self.drain();
         self.drive.audit();
+    }
+
+    fn statistic(&self, name: &str) -> f64 {
+        statistic(&self.drive, self.now, name)
     }
 
     /// Reads the whole device. Returns for each line the write that it came from.
@@ -228,10 +225,7 @@ impl Oracle {
         let all = self.read_all();
         let mut older = Vec::new();
         for (line, found) in (0u64..).zip(&all) {
-            assert!(
-                (*found as usize) < self.writes.len() && self.covers(*found, line),
-                "line {line} came from write {found}, which did not write it"
-            );
+            self.assert_covers(*found, line);
             if *found < self.answered[line as usize] {
                 older.push(line / 64);
             }
@@ -259,9 +253,11 @@ fn tight() -> SsdParams {
 fn check(params: &SsdParams, requests: usize) -> Oracle {
     let mut oracle = Oracle::new(params, 64);
     oracle.run(requests);
-    let statistic = |name| statistic(&oracle.drive, oracle.now, name);
-    assert!(statistic("gc.blocks") > 100.0, "collection was at work");
-    assert!(statistic("gc.sub_pages") > 1000.0, "collection moved data");
+    assert!(
+        oracle.statistic("gc.blocks") > 100.0,
+        "collection was at work"
+    );
+    assert!(oracle.statistic("gc.sub_pages") > 1000.0, "it moved data");
     assert!(oracle.compared > requests as u64, "{}", oracle.compared);
     oracle
 }
@@ -271,9 +267,9 @@ const REQUESTS: usize = 400_000;
 #[test]
 fn nothing_is_lost_with_the_mapping_in_dram() {
     let oracle = check(&tight(), REQUESTS);
-    assert!(statistic(&oracle.drive, oracle.now, "flash.suspends") > 100.0);
-    assert!(statistic(&oracle.drive, oracle.now, "wear.blocks") > 0.0);
-    assert!(statistic(&oracle.drive, oracle.now, "buffer.fills") > 1000.0);
+    assert!(oracle.statistic("flash.suspends") > 100.0);
+    assert!(oracle.statistic("wear.blocks") > 0.0);
+    assert!(oracle.statistic("buffer.fills") > 1000.0);
 }
 
 #[test]
@@ -284,8 +280,8 @@ fn nothing_is_lost_with_a_small_mapping_cache() {
         ..tight()
     };
     let oracle = check(&params, REQUESTS);
-    assert!(statistic(&oracle.drive, oracle.now, "mapping.writes") > 1000.0);
-    assert!(statistic(&oracle.drive, oracle.now, "mapping.reads") > 1000.0);
+    assert!(oracle.statistic("mapping.writes") > 1000.0);
+    assert!(oracle.statistic("mapping.reads") > 1000.0);
 }
 
 #[test]
@@ -300,10 +296,7 @@ fn nothing_is_lost_under_any_policy_with_a_tiny_buffer() {
             ..tight()
         };
         let oracle = check(&params, REQUESTS / 2);
-        assert!(
-            statistic(&oracle.drive, oracle.now, "buffer.blocked") > 100.0,
-            "{name}"
-        );
+        assert!(oracle.statistic("buffer.blocked") > 100.0, "{name}");
     }
 }
 
@@ -319,7 +312,7 @@ fn nothing_is_lost_with_small_sub_pages_and_independent_planes() {
         ..tight()
     };
     let oracle = check(&params, REQUESTS);
-    assert!(statistic(&oracle.drive, oracle.now, "flash.multi_plane") > 1000.0);
+    assert!(oracle.statistic("flash.multi_plane") > 1000.0);
 }
 
 #[test]
@@ -343,14 +336,10 @@ fn capacitors_save_every_answered_write() {
         };
         let mut oracle = Oracle::new(&params, 64);
         for _ in 0..40 {
-            for _ in 0..2000 {
-                oracle.issue();
-                let gap = oracle.rng.below(12_000_000);
-                oracle.advance(oracle.now + gap);
-            }
+            oracle.issue_many(2000, 12_000_000);
             assert_eq!(oracle.fail(), (0, 0));
         }
-        assert!(statistic(&oracle.drive, oracle.now, "gc.sub_pages") > 1000.0);
+        assert!(oracle.statistic("gc.sub_pages") > 1000.0);
     }
 }
 
@@ -365,11 +354,7 @@ fn without_capacitors_only_the_buffer_is_lost() {
         };
         let mut oracle = Oracle::new(&params, 64);
         for _ in 0..40 {
-            for _ in 0..2000 {
-                oracle.issue();
-                let gap = oracle.rng.below(12_000_000);
-                oracle.advance(oracle.now + gap);
-            }
+            oracle.issue_many(2000, 12_000_000);
             let (older, lost) = oracle.fail();
             assert!(older <= lost, "{older} of {lost}");
             if acknowledge == Acknowledge::Programmed {
@@ -377,7 +362,7 @@ fn without_capacitors_only_the_buffer_is_lost() {
             }
             lost_any += older;
         }
-        assert!(statistic(&oracle.drive, oracle.now, "gc.sub_pages") > 100.0);
+        assert!(oracle.statistic("gc.sub_pages") > 100.0);
     }
     assert!(lost_any > 100, "{lost_any}");
 }
@@ -389,6 +374,8 @@ fn one<T: Clone>(rng: &mut StreamRng, list: &[T]) -> T {
 
 /// Random parameters of a small and busy drive.
 fn any(rng: &mut StreamRng) -> SsdParams {
+    use MultiPlane::{Independent, Off, SamePage};
+    use Suspend::{Erase, Never, ProgramAndErase};
     let page = one(rng, &[4, 8, 16, 32]) * KIB;
     let sub = one(rng, &[1, 2, 4]) * KIB;
     let gc_hard = 2 + rng.below(3) as u32;
@@ -404,19 +391,9 @@ fn any(rng: &mut StreamRng) -> SsdParams {
         sub_page: Some(Bytes(sub.max(page / 32))),
         read_times: Some(times(3_000_000)),
         program_times: Some(times(60_000_000)),
-        suspend: one(
-            rng,
-            &[Suspend::Never, Suspend::Erase, Suspend::ProgramAndErase],
-        ),
+        suspend: one(rng, &[Never, Erase, ProgramAndErase]),
         suspend_limit: 1 + rng.below(9) as u8,
-        multi_plane: one(
-            rng,
-            &[
-                MultiPlane::Off,
-                MultiPlane::SamePage,
-                MultiPlane::Independent,
-            ],
-        ),
+        multi_plane: one(rng, &[Off, SamePage, Independent]),
         read_streak: 1 + rng.below(40) as u32,
         over_provisioning: 0.01 + rng.unit() * 0.2,
         allocation: one(rng, &["CWDP", "PDWC", "WPCD", "DCPW"]).to_owned(),
@@ -454,11 +431,7 @@ fn nothing_is_lost_by_drives_of_any_parameters_when_power_fails() {
         println!("{number}: {params:?}");
         let mut oracle = Oracle::new(&params, 64);
         for _ in 0..3 {
-            for _ in 0..2500 {
-                oracle.issue();
-                let gap = oracle.rng.below(8_000_000);
-                oracle.advance(oracle.now + gap);
-            }
+            oracle.issue_many(2500, 8_000_000);
             let (older, lost) = oracle.fail();
             assert!(older <= lost, "{older} of {lost}");
             if params.power_loss == PowerLoss::Capacitor {
@@ -466,7 +439,7 @@ fn nothing_is_lost_by_drives_of_any_parameters_when_power_fails() {
             }
         }
         oracle.run(1000);
-        let blocks = statistic(&oracle.drive, oracle.now, "gc.blocks");
+        let blocks = oracle.statistic("gc.blocks");
         collected += u32::from(blocks > 0.0);
     }
     assert!(collected > 30, "{collected}");

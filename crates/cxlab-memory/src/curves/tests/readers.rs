@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{Folder, error, load};
 use crate::curves::read::{MeasuredPoint, csv, mess, mlc};
+use crate::testing::{rows, with};
 
 const CSV: &str =
     "# a comment\nread_percent,bandwidth_mb_per_s,latency_ns\n100,1000,100\r\n\n50, 900 ,110\n";
@@ -24,16 +25,11 @@ Delay\t(ns)\tMB/sec
 Measuring cache-to-cache transfer latency (in ns)...
 ";
 
-fn points(found: &[MeasuredPoint]) -> Vec<[f64; 4]> {
-    let values = |one: &MeasuredPoint| {
-        [
-            one.line as f64,
-            one.read_percent,
-            one.mb_per_s,
-            one.latency_ns,
-        ]
-    };
-    found.iter().map(values).collect()
+/// The points, each with its line.
+fn points(found: &[MeasuredPoint]) -> Vec<(usize, [f64; 3])> {
+    let values = |one: &MeasuredPoint| [one.read_percent, one.mb_per_s, one.latency_ns];
+    let rows = found.iter().map(|one| (one.line, values(one)));
+    rows.collect()
 }
 
 #[test]
@@ -41,37 +37,21 @@ fn a_csv_file_has_its_points_with_their_lines() {
     let found = csv::read(CSV.as_bytes()).unwrap();
     assert_eq!(
         points(&found),
-        [[3.0, 100.0, 1000.0, 100.0], [5.0, 50.0, 900.0, 110.0]]
+        [(3, [100.0, 1000.0, 100.0]), (5, [50.0, 900.0, 110.0])]
     );
-    let header = "read_percent,bandwidth_mb_per_s,latency_ns";
-    for (text, says) in [
-        ("", "1: header: found none; allowed: `read_percent,"),
-        ("a,b\n", "1: header: found `a,b`; allowed: `read_percent,"),
-        (
-            &format!("{header}\n1,2\n"),
-            "2: row: found 2 values; allowed: 3",
-        ),
-        (
-            &format!("{header}\n101,2,3\n"),
-            "2: read_percent: found `101`; allowed: 0 to 100",
-        ),
-        (
-            &format!("{header}\n1,-2,3\n"),
-            "2: bandwidth_mb_per_s: found `-2`; allowed: 0.001 to",
-        ),
-        (
-            &format!("{header}\n1,2,0\n"),
-            "2: latency_ns: found `0`; allowed: 0.001 to",
-        ),
-        (
-            &format!("{header}\n1,2,NaN\n"),
-            "2: latency_ns: found `NaN`",
-        ),
-        (
-            &format!("{header}\n1,1e8,3\n"),
-            "found `1e8`; allowed: 0.001 to 10000000",
-        ),
-    ] {
+    for (text, says) in rows(
+        r"
+        => 1: header: found none; allowed: `read_percent,
+        a,b => 1: header: found `a,b`; allowed: `read_percent,
+        HEADER|1,2 => 2: row: found 2 values; allowed: 3
+        HEADER|101,2,3 => 2: read_percent: found `101`; allowed: 0 to 100
+        HEADER|1,-2,3 => 2: bandwidth_mb_per_s: found `-2`; allowed: 0.001 to
+        HEADER|1,2,0 => 2: latency_ns: found `0`; allowed: 0.001 to
+        HEADER|1,2,NaN => 2: latency_ns: found `NaN`
+        HEADER|1,1e8,3 => found `1e8`; allowed: 0.001 to 10000000
+        ",
+    ) {
+        let text = text.replace("HEADER", csv::HEADER).replace('|', "\n");
         let error = csv::read(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(says), "{text:?}: {error}");
     }
@@ -117,9 +97,9 @@ fn output_of_mlc_has_the_mix_of_its_header_or_of_the_caller() {
     assert_eq!(
         points(&found),
         [
-            [9.0, two_thirds, 225452.5, 261.5],
-            [10.0, two_thirds, 200000.0, 200.0],
-            [11.0, two_thirds, 1237.6, 81.96],
+            (9, [two_thirds, 225452.5, 261.5]),
+            (10, [two_thirds, 200000.0, 200.0]),
+            (11, [two_thirds, 1237.6, 81.96]),
         ]
     );
     assert!(mlc::read(MLC.as_bytes(), Some(66.7)).is_ok());
@@ -131,44 +111,30 @@ fn output_of_mlc_has_the_mix_of_its_header_or_of_the_caller() {
         mlc::read(silent.as_bytes(), Some(75.0)).unwrap()[0].read_percent,
         75.0
     );
+    for (change, says) in rows(
+        r"
+        -W2 | => 6: mix: the text above the table does not say it
+        -W2 | -W23 => 2: mix: found `-W23`; allowed: -W2 to -W17
+        (ns) | (clk) => 7: units: found `Delay\t(clk)\tMB/sec`
+        200.00 | => 10: row: found 2 values; allowed: 3
+        200.00 | -1 => 10: Latency: found `-1`; allowed: 0.001 to
+        ",
+    ) {
+        let (from, to) = change.split_once('|').unwrap();
+        let text = MLC.replace(from.trim(), to.trim());
+        let error = mlc::read(text.as_bytes(), None).unwrap_err().to_string();
+        assert!(error.contains(says), "{change}: {error}");
+    }
+    let (twice, mix) = (MLC.repeat(2), "2: mix: found 66.67 % reads; allowed: 75 %");
     for (text, given, says) in [
+        (MLC, Some(75.0), mix),
         (
-            MLC.to_owned(),
-            Some(75.0),
-            "2: mix: found 66.67 % reads; allowed: 75 %",
-        ),
-        (
-            silent,
-            None,
-            "6: mix: the text above the table does not say it",
-        ),
-        (
-            MLC.replace("-W2", "-W23"),
-            None,
-            "2: mix: found `-W23`; allowed: -W2 to -W17",
-        ),
-        (
-            MLC.replace("(ns)", "(clk)"),
-            None,
-            "7: units: found `Delay\\t(clk)\\tMB/sec`",
-        ),
-        (
-            MLC.replace("200.00", ""),
-            None,
-            "10: row: found 2 values; allowed: 3",
-        ),
-        (
-            MLC.replace("200.00", "-1"),
-            None,
-            "10: Latency: found `-1`; allowed: 0.001 to",
-        ),
-        (
-            format!("{MLC}{MLC}"),
+            &twice,
             None,
             "table: found a second one, the first is in line 6",
         ),
         (
-            "nothing".to_owned(),
+            "nothing",
             None,
             "1: table: found none; allowed: the output of",
         ),
@@ -217,80 +183,37 @@ fn parameters_that_are_wrong_or_missing_are_refused_by_name() {
     let folder = Folder::new("refused", &files);
     let base = json!({ "file": "a.csv", "measured_at": "device" });
     assert!(load(&folder.0, base.clone()).is_ok());
-    for (change, says) in [
-        (json!({ "measured_at": null }), "measured_at"),
-        (
-            json!({ "measured_at": "host" }),
-            "`minus`: found none; allowed: with `measured_at = \"host\"`",
-        ),
-        (
-            json!({ "minus": "5 ns" }),
-            "`minus`: found 5 ns; allowed: none with `measured_at = \"device\"`",
-        ),
-        (
-            json!({ "measured_at": "host", "minus": "100 ns" }),
-            "a.csv:2: latency: found 100 ns at 1000 MB/s; allowed: more than the 100 ns that are subtracted",
-        ),
-        (json!({ "file": "c.csv" }), "c.csv`: it cannot be read"),
-        (json!({ "file": [] }), "`file`: found no name"),
-        (
-            json!({ "file": ["a.csv", "b.csv"] }),
-            "b.csv:2: mix: found 100 % reads, as in ",
-        ),
-        (
-            json!({ "file": "empty" }),
-            "; allowed: a file; a folder with `format = \"mess\"`",
-        ),
-        (
-            json!({ "format": "mess" }),
-            "`latency_unit`: found none; allowed: \"ns\", or \"cycles\"",
-        ),
-        (
-            json!({ "format": "mess", "latency_unit": "cycles" }),
-            "`clock_mhz`: found none; allowed: 1 to 100000",
-        ),
-        (
-            json!({ "format": "mess", "latency_unit": "ns", "clock_mhz": 5 }),
-            "`clock_mhz`: found 5; allowed: none",
-        ),
-        (
-            json!({ "format": "mess", "latency_unit": "ns", "file": "empty" }),
-            "found no file `bwlat_R.txt` in the folder",
-        ),
-        (
-            json!({ "format": "mess", "latency_unit": "ns", "file": "bwlat_x.txt" }),
-            "bwlat_x.txt:1: name: found `bwlat_x.txt`; allowed: bwlat_R.txt",
-        ),
-        (
-            json!({ "latency_unit": "ns" }),
-            "`latency_unit`: the format says the unit",
-        ),
-        (
-            json!({ "read_percents": [5] }),
-            "`read_percents`: found 5; allowed: none",
-        ),
-        (
-            json!({ "format": "mlc", "read_percents": [500] }),
-            "`read_percents`: found 500; allowed: 0 to 100",
-        ),
-        (
-            json!({ "format": "mlc", "read_percents": [5, 6] }),
-            "`read_percents`: found 2 values; allowed: 1",
-        ),
-        (json!({ "noise": "101 %" }), "`noise`: found"),
-        (
-            json!({ "window": 0 }),
-            "`window`: found 0; allowed: 1 to 1000000",
-        ),
-        (
-            json!({ "queue": 62 }),
-            "`queue`: found 62; allowed: 63 to 65536: 20000 MB/s at 200 ns and 100 % reads have 63 lines",
-        ),
-    ] {
-        let mut params = base.clone();
-        for (key, value) in change.as_object().unwrap() {
-            params[key] = value.clone();
-        }
+    for (change, says) in rows(
+        r#"
+        {"measured_at": null} => measured_at
+        {"measured_at": "host"} => `minus`: found none; allowed: with `measured_at = "host"`
+        {"minus": "5 ns"} => `minus`: found 5 ns; allowed: none with `measured_at = "device"`
+        {"measured_at": "host", "minus": "100 ns"}
+            => a.csv:2: latency: found 100 ns at 1000 MB/s; allowed: more than the 100 ns that are subtracted
+        {"file": "c.csv"} => c.csv`: it cannot be read
+        {"file": []} => `file`: found no name
+        {"file": ["a.csv", "b.csv"]} => b.csv:2: mix: found 100 % reads, as in
+        {"file": "empty"} => ; allowed: a file; a folder with `format = "mess"`
+        {"format": "mess"} => `latency_unit`: found none; allowed: "ns", or "cycles"
+        {"format": "mess", "latency_unit": "cycles"}
+            => `clock_mhz`: found none; allowed: 1 to 100000
+        {"format": "mess", "latency_unit": "ns", "clock_mhz": 5}
+            => `clock_mhz`: found 5; allowed: none
+        {"format": "mess", "latency_unit": "ns", "file": "empty"}
+            => found no file `bwlat_R.txt` in the folder
+        {"format": "mess", "latency_unit": "ns", "file": "bwlat_x.txt"}
+            => bwlat_x.txt:1: name: found `bwlat_x.txt`; allowed: bwlat_R.txt
+        {"latency_unit": "ns"} => `latency_unit`: the format says the unit
+        {"read_percents": [5]} => `read_percents`: found 5; allowed: none
+        {"format": "mlc", "read_percents": [500]} => `read_percents`: found 500; allowed: 0 to 100
+        {"format": "mlc", "read_percents": [5, 6]} => `read_percents`: found 2 values; allowed: 1
+        {"noise": "101 %"} => `noise`: found
+        {"window": 0} => `window`: found 0; allowed: 1 to 1000000
+        {"queue": 62}
+            => `queue`: found 62; allowed: 63 to 65536: 20000 MB/s at 200 ns and 100 % reads have 63 lines
+        "#,
+    ) {
+        let mut params = with(base.clone(), &serde_json::from_str(change).unwrap());
         if params["measured_at"].is_null() {
             params.as_object_mut().unwrap().remove("measured_at");
         }

@@ -7,7 +7,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 pub(crate) static DDR4: DramStandard = DramStandard {
     name: "DDR4",
@@ -19,15 +19,15 @@ pub(crate) static DDR4: DramStandard = DramStandard {
     refresh: FineRefresh::No,
     management: false,
     organizations: &[
-        organization("8Gb x8", 8, 8, 4, 16),
-        organization("8Gb x4", 8, 4, 4, 17),
-        organization("8Gb x16", 8, 16, 2, 16),
-        organization("4Gb x4", 4, 4, 4, 16),
-        organization("4Gb x8", 4, 8, 4, 15),
-        organization("4Gb x16", 4, 16, 2, 15),
-        organization("16Gb x4", 16, 4, 4, 18),
-        organization("16Gb x8", 16, 8, 4, 17),
-        organization("16Gb x16", 16, 16, 2, 17),
+        Organization::new("8Gb x8", 8, 8, [1, 4, 4], [16, 10]),
+        Organization::new("8Gb x4", 8, 4, [1, 4, 4], [17, 10]),
+        Organization::new("8Gb x16", 8, 16, [1, 2, 4], [16, 10]),
+        Organization::new("4Gb x4", 4, 4, [1, 4, 4], [16, 10]),
+        Organization::new("4Gb x8", 4, 8, [1, 4, 4], [15, 10]),
+        Organization::new("4Gb x16", 4, 16, [1, 2, 4], [15, 10]),
+        Organization::new("16Gb x4", 16, 4, [1, 4, 4], [18, 10]),
+        Organization::new("16Gb x8", 16, 8, [1, 4, 4], [17, 10]),
+        Organization::new("16Gb x16", 16, 16, [1, 2, 4], [17, 10]),
     ],
     grades: &[
         //    name          rate  tCK  CL  CWL RAS WR RTP CCDL WTRS WTRL
@@ -50,25 +50,6 @@ pub(crate) static DDR4: DramStandard = DramStandard {
     resolve,
 };
 
-const fn organization(
-    name: &'static str,
-    gigabits: u32,
-    pins: u32,
-    groups: u32,
-    row_bits: u32,
-) -> Organization {
-    Organization {
-        name,
-        density_mb: gigabits << 10,
-        pins,
-        stacks: 1,
-        groups,
-        banks: 4,
-        rows: 1 << row_bits,
-        columns: 1 << 10,
-    }
-}
-
 /// In the speed bins of DDR4, tRCD and tRP equal tCL, and tRC is tRAS + tRP.
 const fn grade(
     name: &'static str,
@@ -78,25 +59,12 @@ const fn grade(
         name,
         rate,
         clock_ps,
-        timings: CoreTimings {
-            burst: 4,
-            cl,
-            cwl,
-            rcd: cl,
-            rp: cl,
-            ras,
-            wr,
-            rtp,
-            ccd_l,
-            wtr_s,
-            wtr_l,
-        }
-        .timings(),
+        timings: Timings::core(4, [cl, cwl, cl, cl, ras, wr, rtp, ccd_l, wtr_s, wtr_l]),
         currents: match rate {
-            2400 => currents(48, 34, 43, 135, 123),
-            2666 => currents(51, 35, 46, 146, 132),
-            2933 => currents(54, 36, 49, 157, 141),
-            _ => currents(57, 37, 52, 168, 150),
+            2400 => Currents::new(1200, [48, 34, 43, 135, 123, 250]),
+            2666 => Currents::new(1200, [51, 35, 46, 146, 132, 250]),
+            2933 => Currents::new(1200, [54, 36, 49, 157, 141, 250]),
+            _ => Currents::new(1200, [57, 37, 52, 168, 150, 250]),
         },
     }
 }
@@ -129,16 +97,4 @@ fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     timings.rfc = clocks(rfc_ns * 1000, grade.clock_ps);
     timings.refi = clocks(7_800_000, grade.clock_ps);
     timings
-}
-
-const fn currents(idd0: u32, idd2n: u32, idd3n: u32, idd4r: u32, idd4w: u32) -> Currents {
-    Currents {
-        vdd_mv: 1200,
-        idd0,
-        idd2n,
-        idd3n,
-        idd4r,
-        idd4w,
-        idd5b: 250,
-    }
 }

@@ -11,7 +11,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 pub(crate) static DDR5: DramStandard = DramStandard {
     name: "DDR5",
@@ -28,15 +28,15 @@ pub(crate) static DDR5: DramStandard = DramStandard {
     refresh: FineRefresh::SameBank,
     management: true,
     organizations: &[
-        organization("16Gb x8", 16, 8, 8, 4, 16, 10),
-        organization("16Gb x4", 16, 4, 8, 4, 16, 11),
-        organization("16Gb x16", 16, 16, 4, 4, 16, 10),
-        organization("8Gb x4", 8, 4, 8, 2, 16, 11),
-        organization("8Gb x8", 8, 8, 8, 2, 16, 10),
-        organization("8Gb x16", 8, 16, 4, 2, 16, 10),
-        organization("32Gb x4", 32, 4, 8, 4, 17, 11),
-        organization("32Gb x8", 32, 8, 8, 4, 17, 10),
-        organization("32Gb x16", 32, 16, 4, 4, 17, 10),
+        Organization::new("16Gb x8", 16, 8, [1, 8, 4], [16, 10]),
+        Organization::new("16Gb x4", 16, 4, [1, 8, 4], [16, 11]),
+        Organization::new("16Gb x16", 16, 16, [1, 4, 4], [16, 10]),
+        Organization::new("8Gb x4", 8, 4, [1, 8, 2], [16, 11]),
+        Organization::new("8Gb x8", 8, 8, [1, 8, 2], [16, 10]),
+        Organization::new("8Gb x16", 8, 16, [1, 4, 2], [16, 10]),
+        Organization::new("32Gb x4", 32, 4, [1, 8, 4], [17, 11]),
+        Organization::new("32Gb x8", 32, 8, [1, 8, 4], [17, 10]),
+        Organization::new("32Gb x16", 32, 16, [1, 4, 4], [17, 10]),
     ],
     grades: &[
         //    name          rate  tCK  CL  RAS  WR RTP CCDL CCDLWR WTRS WTRL
@@ -54,43 +54,10 @@ pub(crate) static DDR5: DramStandard = DramStandard {
     resolve,
 };
 
-const fn organization(
-    name: &'static str,
-    gigabits: u32,
-    pins: u32,
-    groups: u32,
-    banks: u32,
-    row_bits: u32,
-    column_bits: u32,
-) -> Organization {
-    Organization {
-        name,
-        density_mb: gigabits << 10,
-        pins,
-        stacks: 1,
-        groups,
-        banks,
-        rows: 1 << row_bits,
-        columns: 1 << column_bits,
-    }
-}
-
 /// In these bins tRCD and tRP equal tCL, tRC is tRAS + tRP, and tCWL is tCL - 2.
-const fn grade(
-    name: &'static str,
-    [
-        rate,
-        clock_ps,
-        cl,
-        ras,
-        wr,
-        rtp,
-        ccd_l,
-        ccd_l_wr,
-        wtr_s,
-        wtr_l,
-    ]: [u32; 10],
-) -> SpeedGrade {
+const fn grade(name: &'static str, row: [u32; 10]) -> SpeedGrade {
+    let [rate, clock_ps, cl, ras, wr, rtp, ..] = row;
+    let [.., ccd_l, ccd_l_wr, wtr_s, wtr_l] = row;
     SpeedGrade {
         name,
         rate,
@@ -102,30 +69,9 @@ const fn grade(
             rtw_gap: 4,
             rtw_gap_l: 4,
             ppd: 2,
-            ..CoreTimings {
-                burst: 8,
-                cl,
-                cwl: cl - 2,
-                rcd: cl,
-                rp: cl,
-                ras,
-                wr,
-                rtp,
-                ccd_l,
-                wtr_s,
-                wtr_l,
-            }
-            .timings()
+            ..Timings::core(8, [cl, cl - 2, cl, cl, ras, wr, rtp, ccd_l, wtr_s, wtr_l])
         },
-        currents: Currents {
-            vdd_mv: 1100,
-            idd0: 60,
-            idd2n: 50,
-            idd3n: 55,
-            idd4r: 145,
-            idd4w: 145,
-            idd5b: 362,
-        },
+        currents: Currents::new(1100, [60, 50, 55, 145, 145, 362]),
     }
 }
 

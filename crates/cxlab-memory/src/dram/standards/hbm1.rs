@@ -9,7 +9,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 pub(crate) static HBM1: DramStandard = DramStandard {
     name: "HBM1",
@@ -26,9 +26,9 @@ pub(crate) static HBM1: DramStandard = DramStandard {
     refresh: FineRefresh::PerBank,
     management: false,
     organizations: &[
-        organization("4Gb", 4, 15),
-        organization("2Gb", 2, 14),
-        organization("1Gb", 1, 13),
+        Organization::new("4Gb", 4, 128, [1, 4, 2], [15, 7]),
+        Organization::new("2Gb", 2, 128, [1, 4, 2], [14, 7]),
+        Organization::new("1Gb", 1, 128, [1, 4, 2], [13, 7]),
     ],
     grades: &[
         //    name         rate  tCK  CL CWL RCDRD RCDWR RP RAS WR RTP WTRS WTRL
@@ -41,66 +41,18 @@ pub(crate) static HBM1: DramStandard = DramStandard {
     resolve,
 };
 
-const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organization {
-    Organization {
-        name,
-        density_mb: gigabits << 10,
-        pins: 128,
-        stacks: 1,
-        groups: 4,
-        banks: 2,
-        rows: 1 << row_bits,
-        columns: 1 << 7,
-    }
-}
-
-const fn grade(
-    name: &'static str,
-    [
-        rate,
-        clock_ps,
-        cl,
-        cwl,
-        rcd,
-        rcd_wr,
-        rp,
-        ras,
-        wr,
-        rtp,
-        wtr_s,
-        wtr_l,
-    ]: [u32; 12],
-) -> SpeedGrade {
+const fn grade(name: &'static str, row: [u32; 12]) -> SpeedGrade {
+    let [rate, clock_ps, cl, cwl, rcd, rcd_wr, ..] = row;
+    let [.., rp, ras, wr, rtp, wtr_s, wtr_l] = row;
     SpeedGrade {
         name,
         rate,
         clock_ps,
         timings: Timings {
             rcd_wr,
-            ..CoreTimings {
-                burst: 1,
-                cl,
-                cwl,
-                rcd,
-                rp,
-                ras,
-                wr,
-                rtp,
-                ccd_l: 2,
-                wtr_s,
-                wtr_l,
-            }
-            .timings()
+            ..Timings::core(1, [cl, cwl, rcd, rp, ras, wr, rtp, 2, wtr_s, wtr_l])
         },
-        currents: Currents {
-            vdd_mv: 1200,
-            idd0: 96,
-            idd2n: 40,
-            idd3n: 56,
-            idd4r: 390,
-            idd4w: 500,
-            idd5b: 250,
-        },
+        currents: Currents::new(1200, [96, 40, 56, 390, 500, 250]),
     }
 }
 

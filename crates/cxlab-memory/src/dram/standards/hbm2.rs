@@ -8,7 +8,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 use super::hbm1::refreshed;
 
 pub(crate) static HBM2: DramStandard = DramStandard {
@@ -26,9 +26,9 @@ pub(crate) static HBM2: DramStandard = DramStandard {
     refresh: FineRefresh::PerBank,
     management: false,
     organizations: &[
-        organization("8Gb", 8, 15),
-        organization("4Gb", 4, 14),
-        organization("2Gb", 2, 13),
+        Organization::new("8Gb", 8, 64, [1, 4, 4], [15, 7]),
+        Organization::new("4Gb", 4, 64, [1, 4, 4], [14, 7]),
+        Organization::new("2Gb", 2, 64, [1, 4, 4], [13, 7]),
     ],
     grades: &[
         //    name         rate  tCK   CL CWL RCDRD RCDWR RAS WR RTP WTRS WTRL
@@ -39,66 +39,19 @@ pub(crate) static HBM2: DramStandard = DramStandard {
     resolve,
 };
 
-const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organization {
-    Organization {
-        name,
-        density_mb: gigabits << 10,
-        pins: 64,
-        stacks: 1,
-        groups: 4,
-        banks: 4,
-        rows: 1 << row_bits,
-        columns: 1 << 7,
-    }
-}
-
 /// In these bins tRP equals tCL, and tRC is tRAS + tRP.
-const fn grade(
-    name: &'static str,
-    [
-        rate,
-        clock_ps,
-        cl,
-        cwl,
-        rcd,
-        rcd_wr,
-        ras,
-        wr,
-        rtp,
-        wtr_s,
-        wtr_l,
-    ]: [u32; 11],
-) -> SpeedGrade {
+const fn grade(name: &'static str, row: [u32; 11]) -> SpeedGrade {
+    let [rate, clock_ps, cl, cwl, rcd, rcd_wr, ..] = row;
+    let [.., ras, wr, rtp, wtr_s, wtr_l] = row;
     SpeedGrade {
         name,
         rate,
         clock_ps,
         timings: Timings {
             rcd_wr,
-            ..CoreTimings {
-                burst: 2,
-                cl,
-                cwl,
-                rcd,
-                rp: cl,
-                ras,
-                wr,
-                rtp,
-                ccd_l: 4,
-                wtr_s,
-                wtr_l,
-            }
-            .timings()
+            ..Timings::core(2, [cl, cwl, rcd, cl, ras, wr, rtp, 4, wtr_s, wtr_l])
         },
-        currents: Currents {
-            vdd_mv: 1200,
-            idd0: 33,
-            idd2n: 20,
-            idd3n: 28,
-            idd4r: 195,
-            idd4w: 250,
-            idd5b: 125,
-        },
+        currents: Currents::new(1200, [33, 20, 28, 195, 250, 125]),
     }
 }
 

@@ -10,7 +10,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 pub(crate) static HBM3: DramStandard = DramStandard {
     name: "HBM3",
@@ -29,13 +29,13 @@ pub(crate) static HBM3: DramStandard = DramStandard {
     refresh: FineRefresh::PerBank,
     management: true,
     organizations: &[
-        organization("4Gb", 4, 14, 1),
-        organization("8Gb", 8, 15, 1),
-        organization("16Gb", 16, 16, 1),
-        organization("4Gb 8-high", 4, 13, 2),
-        organization("8Gb 8-high", 8, 14, 2),
-        organization("16Gb 8-high", 16, 15, 2),
-        organization("16Gb 16-high", 16, 14, 4),
+        Organization::new("4Gb", 4, 32, [1, 4, 4], [14, 8]),
+        Organization::new("8Gb", 8, 32, [1, 4, 4], [15, 8]),
+        Organization::new("16Gb", 16, 32, [1, 4, 4], [16, 8]),
+        Organization::new("4Gb 8-high", 4, 32, [2, 4, 4], [13, 8]),
+        Organization::new("8Gb 8-high", 8, 32, [2, 4, 4], [14, 8]),
+        Organization::new("16Gb 8-high", 16, 32, [2, 4, 4], [15, 8]),
+        Organization::new("16Gb 16-high", 16, 32, [4, 4, 4], [14, 8]),
     ],
     grades: &[
         //    name         rate  tCK  CL CWL RCDRD RCDWR RP RAS WR RTP WTRS WTRL RTW
@@ -51,43 +51,10 @@ pub(crate) static HBM3: DramStandard = DramStandard {
     resolve,
 };
 
-const fn organization(
-    name: &'static str,
-    gigabits: u32,
-    row_bits: u32,
-    stacks: u32,
-) -> Organization {
-    Organization {
-        name,
-        density_mb: gigabits << 10,
-        pins: 32,
-        stacks,
-        groups: 4,
-        banks: 4,
-        rows: 1 << row_bits,
-        columns: 1 << 8,
-    }
-}
-
 /// tRC is tRAS + tRP + 1 in the source's bin; the gap from read to write follows from its tRTW.
-const fn grade(
-    name: &'static str,
-    [
-        rate,
-        clock_ps,
-        cl,
-        cwl,
-        rcd,
-        rcd_wr,
-        rp,
-        ras,
-        wr,
-        rtp,
-        wtr_s,
-        wtr_l,
-        rtw_gap,
-    ]: [u32; 13],
-) -> SpeedGrade {
+const fn grade(name: &'static str, row: [u32; 13]) -> SpeedGrade {
+    let [rate, clock_ps, cl, cwl, rcd, rcd_wr, ..] = row;
+    let [.., rp, ras, wr, rtp, wtr_s, wtr_l, rtw_gap] = row;
     SpeedGrade {
         name,
         rate,
@@ -103,30 +70,9 @@ const fn grade(
             rtw_gap,
             rtw_gap_l: rtw_gap,
             ppd: 2,
-            ..CoreTimings {
-                burst: 2,
-                cl,
-                cwl,
-                rcd,
-                rp,
-                ras,
-                wr,
-                rtp,
-                ccd_l: 4,
-                wtr_s,
-                wtr_l,
-            }
-            .timings()
+            ..Timings::core(2, [cl, cwl, rcd, rp, ras, wr, rtp, 4, wtr_s, wtr_l])
         },
-        currents: Currents {
-            vdd_mv: 1100,
-            idd0: 40,
-            idd2n: 25,
-            idd3n: 35,
-            idd4r: 300,
-            idd4w: 320,
-            idd5b: 150,
-        },
+        currents: Currents::new(1100, [40, 25, 35, 300, 320, 150]),
     }
 }
 

@@ -9,7 +9,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 pub(crate) static HBM4: DramStandard = DramStandard {
     name: "HBM4",
@@ -28,9 +28,9 @@ pub(crate) static HBM4: DramStandard = DramStandard {
     refresh: FineRefresh::PerBank,
     management: true,
     organizations: &[
-        organization("4Gb", 4, 1),
-        organization("8Gb 8-high", 8, 2),
-        organization("16Gb 16-high", 16, 4),
+        Organization::new("4Gb", 4, 32, [1, 2, 8], [14, 8]),
+        Organization::new("8Gb 8-high", 8, 32, [2, 2, 8], [14, 8]),
+        Organization::new("16Gb 16-high", 16, 32, [4, 2, 8], [14, 8]),
     ],
     grades: &[SpeedGrade {
         name: "HBM4-8000",
@@ -46,46 +46,13 @@ pub(crate) static HBM4: DramStandard = DramStandard {
             rtw_gap_l: 13,
             ppd: 2,
             rfc_pb: 560,
-            ..CoreTimings {
-                burst: 2,
-                cl: 20,
-                cwl: 10,
-                rcd: 39,
-                rp: 33,
-                ras: 57,
-                wr: 42,
-                rtp: 12,
-                ccd_l: 4,
-                wtr_s: 9,
-                wtr_l: 13,
-            }
-            .timings()
+            // CL CWL RCD RP RAS WR RTP CCDL WTRS WTRL.
+            ..Timings::core(2, [20, 10, 39, 33, 57, 42, 12, 4, 9, 13])
         },
-        currents: Currents {
-            vdd_mv: 1050,
-            idd0: 45,
-            idd2n: 28,
-            idd3n: 40,
-            idd4r: 375,
-            idd4w: 400,
-            idd5b: 180,
-        },
+        currents: Currents::new(1050, [45, 28, 40, 375, 400, 180]),
     }],
     resolve,
 };
-
-const fn organization(name: &'static str, gigabits: u32, stacks: u32) -> Organization {
-    Organization {
-        name,
-        density_mb: gigabits << 10,
-        pins: 32,
-        stacks,
-        groups: 2,
-        banks: 8,
-        rows: 1 << 14,
-        columns: 1 << 8,
-    }
-}
 
 fn resolve(grade: &SpeedGrade, organization: &Organization) -> Timings {
     let clock = grade.clock_ps;

@@ -6,7 +6,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 pub(crate) static LPDDR4: DramStandard = DramStandard {
     name: "LPDDR4",
@@ -17,16 +17,7 @@ pub(crate) static LPDDR4: DramStandard = DramStandard {
     pseudo_channels: 1,
     refresh: FineRefresh::No,
     management: false,
-    organizations: &[Organization {
-        name: "8Gb x16",
-        density_mb: 8 << 10,
-        pins: 16,
-        stacks: 1,
-        groups: 2,
-        banks: 4,
-        rows: 1 << 16,
-        columns: 1 << 10,
-    }],
+    organizations: &[Organization::new("8Gb x16", 8, 16, [1, 2, 4], [16, 10])],
     grades: &[SpeedGrade {
         name: "LPDDR4-2400",
         rate: 2400,
@@ -41,30 +32,10 @@ pub(crate) static LPDDR4: DramStandard = DramStandard {
             ppd: 2,
             refi: 8660,
             rfc: 392,
-            ..CoreTimings {
-                burst: 8,
-                cl: 17,
-                cwl: 14,
-                rcd: 15,
-                rp: 15,
-                ras: 32,
-                wr: 30,
-                rtp: 12,
-                ccd_l: 8,
-                wtr_s: 8,
-                wtr_l: 16,
-            }
-            .timings()
+            // CL CWL RCD RP RAS WR RTP CCDL WTRS WTRL.
+            ..Timings::core(8, [17, 14, 15, 15, 32, 30, 12, 8, 8, 16])
         },
-        currents: Currents {
-            vdd_mv: 1200,
-            idd0: 80,
-            idd2n: 34,
-            idd3n: 47,
-            idd4r: 243,
-            idd4w: 228,
-            idd5b: 280,
-        },
+        currents: Currents::new(1200, [80, 34, 47, 243, 228, 280]),
     }],
     resolve: |grade, _| grade.timings,
 };

@@ -13,7 +13,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 pub(crate) static LPDDR5: DramStandard = DramStandard {
     name: "LPDDR5",
@@ -29,8 +29,8 @@ pub(crate) static LPDDR5: DramStandard = DramStandard {
     refresh: FineRefresh::PerBank,
     management: false,
     organizations: &[
-        organization("8Gb x16", 8, 15),
-        organization("16Gb x16", 16, 16),
+        Organization::new("8Gb x16", 8, 16, [1, 4, 4], [15, 10]),
+        Organization::new("16Gb x16", 16, 16, [1, 4, 4], [16, 10]),
     ],
     grades: &[
         //    name          rate  tCK   CL CWL RCD RP RPab RAS WR RTP WTRS WTRL
@@ -54,36 +54,9 @@ pub(crate) static LPDDR5: DramStandard = DramStandard {
     resolve,
 };
 
-const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organization {
-    Organization {
-        name,
-        density_mb: gigabits << 10,
-        pins: 16,
-        stacks: 1,
-        groups: 4,
-        banks: 4,
-        rows: 1 << row_bits,
-        columns: 1 << 10,
-    }
-}
-
-const fn grade(
-    name: &'static str,
-    [
-        rate,
-        clock_ps,
-        cl,
-        cwl,
-        rcd,
-        rp,
-        rp_all,
-        ras,
-        wr,
-        rtp,
-        wtr_s,
-        wtr_l,
-    ]: [u32; 12],
-) -> SpeedGrade {
+const fn grade(name: &'static str, row: [u32; 12]) -> SpeedGrade {
+    let [rate, clock_ps, cl, cwl, rcd, rp, ..] = row;
+    let [.., rp_all, ras, wr, rtp, wtr_s, wtr_l] = row;
     SpeedGrade {
         name,
         rate,
@@ -93,30 +66,9 @@ const fn grade(
             rp_all,
             ppd: 2,
             wck_post: 1,
-            ..CoreTimings {
-                burst: 2,
-                cl,
-                cwl,
-                rcd,
-                rp,
-                ras,
-                wr,
-                rtp,
-                ccd_l: 4,
-                wtr_s,
-                wtr_l,
-            }
-            .timings()
+            ..Timings::core(2, [cl, cwl, rcd, rp, ras, wr, rtp, 4, wtr_s, wtr_l])
         },
-        currents: Currents {
-            vdd_mv: 1050,
-            idd0: 60,
-            idd2n: 25,
-            idd3n: 32,
-            idd4r: 260,
-            idd4w: 240,
-            idd5b: 150,
-        },
+        currents: Currents::new(1050, [60, 25, 32, 260, 240, 150]),
     }
 }
 

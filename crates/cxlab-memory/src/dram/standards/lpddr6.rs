@@ -12,7 +12,7 @@
 use super::super::standard::{
     CommandBus, Currents, DramStandard, FineRefresh, Organization, SpeedGrade, clocks,
 };
-use super::super::timing::{CoreTimings, Timings};
+use super::super::timing::Timings;
 
 const CLOCK_PS: u32 = 375;
 const RAS: u32 = clocks(20_000, CLOCK_PS);
@@ -37,15 +37,9 @@ pub(crate) static LPDDR6: DramStandard = DramStandard {
     refresh: FineRefresh::No,
     management: false,
     organizations: &[Organization {
-        name: "16Gb x12",
-        density_mb: 16 << 10,
-        pins: 12,
-        stacks: 1,
-        groups: 4,
-        banks: 4,
-        rows: 1 << 16,
         // A row has 64 bursts.
         columns: 64 * 24,
+        ..Organization::new("16Gb x12", 16, 12, [1, 4, 4], [16, 0])
     }],
     grades: &[SpeedGrade {
         name: "LPDDR6-10667",
@@ -66,31 +60,11 @@ pub(crate) static LPDDR6: DramStandard = DramStandard {
             refi: clocks(3_906_000, CLOCK_PS),
             rfc: clocks(380_000, CLOCK_PS),
             wck_post: 3,
-            ..CoreTimings {
-                burst: 6,
-                cl: 56,
-                cwl: 26,
-                rcd: 48,
-                rp: RP,
-                ras: RAS,
-                // 6 clocks after the data, counted from BL/n_max on.
-                wr: 32 + 6,
-                rtp: 14,
-                ccd_l: 10,
-                wtr_s: 17,
-                wtr_l: 32,
-            }
-            .timings()
+            // CL CWL RCD RP RAS WR RTP CCDL WTRS WTRL. WR ends 6 clocks after the data, counted from
+            // BL/n_max on.
+            ..Timings::core(6, [56, 26, 48, RP, RAS, 32 + 6, 14, 10, 17, 32])
         },
-        currents: Currents {
-            vdd_mv: 1000,
-            idd0: 75,
-            idd2n: 30,
-            idd3n: 40,
-            idd4r: 390,
-            idd4w: 360,
-            idd5b: 190,
-        },
+        currents: Currents::new(1000, [75, 30, 40, 390, 360, 190]),
     }],
     resolve: |grade, _| grade.timings,
 };

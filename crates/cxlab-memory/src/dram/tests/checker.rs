@@ -30,6 +30,7 @@ enum RuleScope {
     OtherRank,
 }
 
+#[derive(Debug)]
 struct TimingRule {
     before: CommandClass,
     after: CommandClass,
@@ -101,6 +102,10 @@ fn classes(kind: Kind) -> Option<CommandClass> {
 
 const NEVER: i64 = i64::MIN / 2;
 
+fn latest(ticks: impl Iterator<Item = i64>) -> i64 {
+    ticks.max().unwrap_or(NEVER)
+}
+
 /// The least distance of a rule, in ticks between the first ticks of two commands.
 fn distance(rule: &TimingRule, bus: &CommandBus) -> i64 {
     let ticks = |class: CommandClass| match class {
@@ -108,12 +113,8 @@ fn distance(rule: &TimingRule, bus: &CommandBus) -> i64 {
         Rd | Wr => bus.column,
         Pre | RefAll | RefPart => bus.row,
     };
-    let longer = if bus.from_last {
-        i64::from(ticks(rule.before)) - i64::from(ticks(rule.after))
-    } else {
-        0
-    };
-    rule.clocks * i64::from(bus.ticks_per_clock) + longer
+    let longer = i64::from(ticks(rule.before)) - i64::from(ticks(rule.after));
+    rule.clocks * i64::from(bus.ticks_per_clock) + i64::from(bus.from_last) * longer
 }
 
 #[derive(Clone, Copy)]
@@ -226,51 +227,37 @@ pub fn check(commands: &[Command], resolved: &ResolvedDram, bus: &CommandBus) ->
         for rule in table.iter().filter(|rule| rule.after == class) {
             let least = distance(rule, bus);
             let before = rule.before as usize;
+            let bus_of = |rank: usize| rank / per_bus;
             let last = match rule.scope {
-                RuleScope::Bank => affected
-                    .iter()
-                    .map(|index| banks[*index].last[before])
-                    .max()
-                    .unwrap(),
+                RuleScope::Bank => latest(affected.iter().map(|index| banks[*index].last[before])),
                 RuleScope::Group => by_group[group][before],
                 RuleScope::Rank => by_rank[rank][before],
                 RuleScope::OtherStack => {
                     let length = groups / config.stacks;
                     let other =
                         (0..groups).filter(|one| one / length != command.group as usize / length);
-                    other
-                        .map(|one| by_group[rank * groups + one][before])
-                        .max()
-                        .unwrap_or(NEVER)
+                    latest(other.map(|one| by_group[rank * groups + one][before]))
                 }
-                RuleScope::OtherRank => (0..config.ranks)
-                    .filter(|other| *other != rank && other / per_bus == rank / per_bus)
-                    .map(|other| by_rank[other][before])
-                    .max()
-                    .unwrap_or(NEVER),
+                RuleScope::OtherRank => {
+                    let same_bus = |other: &usize| *other != rank && bus_of(*other) == bus_of(rank);
+                    let others = (0..config.ranks).filter(same_bus);
+                    latest(others.map(|other| by_rank[other][before]))
+                }
             };
             if last != NEVER && now - last < least {
-                fail(format!(
-                    "{:?} to {:?} of {:?}: {} ticks, least {least}",
-                    rule.before,
-                    rule.after,
-                    rule.scope,
-                    now - last
-                ));
+                let found = now - last;
+                fail(format!("{rule:?}: {found} ticks, least {least}"));
             }
         }
 
         // States of rows.
         for index in &affected {
             let one = &mut banks[*index];
-            let by_itself = one.closes != NEVER;
-            if by_itself && now < one.closes && class != Act && class != RefAll && class != RefPart
-            {
+            if now < one.closes && !matches!(class, Act | RefAll | RefPart) {
                 fail("to a bank whose row is closing".to_owned());
             }
             match class {
-                Act if one.row.is_some() => fail("a row is open".to_owned()),
-                RefAll | RefPart if one.row.is_some() => fail("a row is open".to_owned()),
+                Act | RefAll | RefPart if one.row.is_some() => fail("a row is open".to_owned()),
                 Rd | Wr if one.row != Some(command.row) => fail("another row".to_owned()),
                 _ => {}
             }
@@ -288,11 +275,13 @@ pub fn check(commands: &[Command], resolved: &ResolvedDram, bus: &CommandBus) ->
         if class == Act {
             let list = &mut activates[rank];
             list.push(now);
-            if list.len() > 4 {
-                let window = now - list[list.len() - 5];
-                if window < i64::from(t.faw) * tick {
-                    fail(format!("five activates in {window} ticks"));
-                }
+            let window = list
+                .iter()
+                .rev()
+                .nth(4)
+                .map_or(i64::MAX, |fifth| now - fifth);
+            if window < i64::from(t.faw) * tick {
+                fail(format!("five activates in {window} ticks"));
             }
         }
 
@@ -346,10 +335,8 @@ pub fn check(commands: &[Command], resolved: &ResolvedDram, bus: &CommandBus) ->
                 clock_until = clock_until.max(end + i64::from(t.wck_post) * tick);
             }
             if matches!(command.kind, Kind::ReadPrecharge | Kind::WritePrecharge) {
-                let longer = |ticks: u32| match bus.from_last {
-                    true => i64::from(ticks) - i64::from(bus.row),
-                    false => 0,
-                };
+                let longer =
+                    |ticks: u32| i64::from(bus.from_last) * (i64::from(ticks) - i64::from(bus.row));
                 let one = &mut banks[bank];
                 one.closes = (now + closes * tick + longer(bus.column))
                     .max(one.opened + i64::from(t.ras) * tick + longer(bus.act));
@@ -371,9 +358,9 @@ pub fn check(commands: &[Command], resolved: &ResolvedDram, bus: &CommandBus) ->
     for (rank, list) in refreshes.iter().enumerate() {
         let owed = end / interval;
         if (list.len() as i64) < owed - 2 {
+            let found = list.len();
             wrong.push(format!(
-                "rank {rank}: {} of {owed} refreshes until {end}",
-                list.len()
+                "rank {rank}: {found} of {owed} refreshes until {end}"
             ));
         }
         let mut last = 0;

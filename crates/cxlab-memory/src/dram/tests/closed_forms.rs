@@ -3,6 +3,7 @@
 use super::owner::{drive, memory, params, read, write};
 use crate::MemoryBackend;
 use crate::dram::{DramParams, Timings, standards};
+use crate::testing::statistic;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 
@@ -214,14 +215,9 @@ fn energy_is_what_the_currents_say() {
         .map(|index| read(index * 1_000_000, index << 13))
         .collect();
     drive(&mut memory, &wishes);
-    let mut list = Vec::new();
-    let end = SimTime(100_000_000);
-    memory.advance(end, &mut Vec::new());
-    memory.statistics(end, &mut list);
-    let value = |name: &str| {
-        let found = list.iter().find(|one| one.name == format!("dram.{name}"));
-        found.unwrap().value
-    };
+    let end = 100_000_000;
+    memory.advance(SimTime(end), &mut Vec::new());
+    let value = |name: &str| statistic(&memory, end, &format!("dram.{name}"));
     // 8 devices at 1.2 V: mA * ns * V = pJ.
     let (volts, ns) = (1.2 * 8.0 / 1e3, 0.625);
     let pair = (57.0 * 74.0 - 52.0 * 52.0 - 37.0 * 22.0) * ns * volts;

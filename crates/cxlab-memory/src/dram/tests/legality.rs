@@ -3,9 +3,10 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::checker::check;
-use super::owner::{TimedRequest, drive, memory, params, read};
+use super::owner::{drive, memory, params, read};
 use crate::dram::standards;
 use crate::dram::{CommandKind, DramParams};
+use crate::testing::TimedRequest;
 
 /// Random and sequential traffic in phases: reads and writes, one line and several,
 /// dense and sparse.
@@ -30,12 +31,8 @@ pub fn traffic(seed: u64, count: usize, capacity: u64) -> Vec<TimedRequest> {
             } else {
                 dpa = rng.below(capacity / 64) * 64;
             }
-            list.push(TimedRequest {
-                at,
-                dpa: dpa.min(capacity - 64 * u64::from(lines)),
-                lines,
-                write: rng.chance(writes),
-            });
+            let first = dpa.min(capacity - 64 * u64::from(lines));
+            list.push((at, first, lines, rng.chance(writes)));
             at += rng.below(2 * gap + 1);
         }
     }

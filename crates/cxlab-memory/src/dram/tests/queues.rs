@@ -2,9 +2,10 @@
 //! the owner calls.
 
 use super::legality::traffic;
-use super::owner::{TimedRequest, drive, memory, params, read, write};
+use super::owner::{drive, memory, params, read, write};
 use crate::MemoryBackend;
 use crate::dram::{CommandKind, Dram, DramParams, NoObserver};
+use crate::testing::{self, TimedRequest, request, statistics};
 use cxlab_engine::units::{Bytes, SimTime};
 
 fn quiet(rest: &str) -> DramParams {
@@ -14,10 +15,7 @@ fn quiet(rest: &str) -> DramParams {
 }
 
 fn statistic(memory: &impl MemoryBackend, now: u64, name: &str) -> f64 {
-    let mut list = Vec::new();
-    memory.statistics(SimTime(now), &mut list);
-    let name = format!("dram.{name}");
-    list.iter().find(|one| one.name == name).unwrap().value
+    testing::statistic(memory, now, &format!("dram.{name}"))
 }
 
 const CLOCK: u64 = 625;
@@ -135,10 +133,7 @@ fn pages_close_as_the_policy_says() {
 fn a_request_of_many_lines_is_done_with_its_last_burst() {
     let params = params(r#"{"grade": "DDR5-4800BN", "channels": 2, "refresh": "none"}"#);
     let mut memory = memory(&params);
-    let page = TimedRequest {
-        lines: 64,
-        ..read(0, 4096)
-    };
+    let page = (0, 4096, 64, false);
     let heard = drive(&mut memory, &[page, read(0, 4096), write(0, 1 << 20)]);
     let reads = (0..2).flat_map(|channel| &memory.observer(channel).0);
     let reads = reads.filter(|one| one.kind == CommandKind::Read);
@@ -155,10 +150,7 @@ fn a_request_of_many_lines_is_done_with_its_last_burst() {
 fn a_burst_longer_than_a_line_serves_all_its_lines() {
     let params = params(r#"{"grade": "LPDDR4-2400", "channels": 1, "refresh": "none"}"#);
     let mut memory = memory(&params);
-    let pair = |dpa, lines| TimedRequest {
-        lines,
-        ..read(0, dpa)
-    };
+    let pair = |dpa, lines| (0, dpa, lines, false);
     drive(&mut memory, &[pair(0, 2), pair(192, 2), pair(64, 1)]);
     let commands = &memory.observer(0).0;
     let columns: Vec<u32> = commands
@@ -210,7 +202,7 @@ fn what_happens_does_not_depend_on_how_often_the_owner_looks() {
         let mut often = memory(&params);
         let mut done = Vec::new();
         let mut now = 0;
-        for (index, wish) in wishes.iter().enumerate() {
+        for (index, (_, dpa, lines, write)) in wishes.iter().enumerate() {
             let at = heard.sent[index];
             while now + 1_700 < at && at - now < 3_000_000 {
                 now += 1_700;
@@ -219,13 +211,7 @@ fn what_happens_does_not_depend_on_how_often_the_owner_looks() {
                 let _ = often.next_event();
             }
             now = at;
-            let request = crate::MemoryRequest {
-                id: index as u32,
-                dpa: cxlab_engine::units::Dpa(wish.dpa),
-                lines: wish.lines,
-                write: wish.write,
-            };
-            often.enqueue(SimTime(at), request);
+            often.enqueue(SimTime(at), request(index as u32, *dpa, *lines, *write));
         }
         let end = heard.done.iter().max().unwrap();
         often.advance(SimTime(*end), &mut done);
@@ -260,12 +246,8 @@ fn an_observer_changes_nothing_and_idle_time_is_skipped() {
         let (one, other) = (drive(&mut watched, &wishes), drive(&mut silent, &wishes));
         assert_eq!(one.done, other.done, "{grade}");
         let end = *one.done.last().unwrap();
-        let of = |memory: &dyn MemoryBackend| {
-            let mut list = Vec::new();
-            memory.statistics(SimTime(end), &mut list);
-            list
-        };
-        assert_eq!(of(&watched), of(&silent), "{grade}");
+        let of_both = (statistics(&watched, end), statistics(&silent, end));
+        assert_eq!(of_both.0, of_both.1, "{grade}");
     }
 }
 
@@ -273,15 +255,9 @@ fn an_observer_changes_nothing_and_idle_time_is_skipped() {
 fn a_full_memory_refuses_and_wakes_its_owner_when_there_is_room() {
     let params = quiet(r#""read_queue": 2, "write_queue": 2"#);
     let mut memory = Dram::new(&params, Bytes(1 << 20), |_| NoObserver).unwrap();
-    let request = |id: u32| crate::MemoryRequest {
-        id,
-        dpa: cxlab_engine::units::Dpa(u64::from(id) << 14),
-        lines: 1,
-        write: false,
-    };
     for id in 0..2 {
         assert!(memory.can_accept(SimTime(0), false));
-        memory.enqueue(SimTime(0), request(id));
+        memory.enqueue(SimTime(0), request(id, u64::from(id) << 14, 1, false));
     }
     assert!(!memory.can_accept(SimTime(0), false));
     let at = memory.next_event().unwrap();
@@ -313,19 +289,13 @@ fn a_refused_owner_is_woken_as_soon_as_there_is_room() {
             let config = resolved.config;
             let mut asked = memory(&params);
             let mut now = 0;
-            for (index, wish) in wishes.iter().enumerate() {
-                now = wish.at.max(now);
-                while !asked.can_accept(SimTime(now), wish.write) {
+            for (index, (at, dpa, lines, write)) in wishes.into_iter().enumerate() {
+                now = at.max(now);
+                while !asked.can_accept(SimTime(now), write) {
                     now = config.time(config.tick(now) + 1);
                 }
                 assert_eq!(heard.sent[index], now, "{grade} {policy}: {index}");
-                let request = crate::MemoryRequest {
-                    id: index as u32,
-                    dpa: cxlab_engine::units::Dpa(wish.dpa),
-                    lines: wish.lines,
-                    write: wish.write,
-                };
-                asked.enqueue(SimTime(now), request);
+                asked.enqueue(SimTime(now), request(index as u32, dpa, lines, write));
             }
         }
     }

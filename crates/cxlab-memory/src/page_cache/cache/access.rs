@@ -44,12 +44,7 @@ impl<O: MovementObserver> DramCache<O> {
 
     /// Looks up one piece; `false` if it must wait.
     fn access(&mut self, now: u64, page: u64, piece: PageAccess) -> bool {
-        let (needed, covered) = self.sectors(piece.line, piece.lines);
-        let spared = if piece.write && self.shape.by_sector {
-            covered
-        } else {
-            0
-        };
+        let (needed, spared) = self.needs(piece);
         let slot = match self.tags.find(LineAddr(page)) {
             Some(slot) => slot,
             None => {
@@ -111,6 +106,13 @@ impl<O: MovementObserver> DramCache<O> {
         true
     }
 
+    /// The sectors that a piece touches, and those that need no fetch, because it writes them whole.
+    pub(super) fn needs(&self, piece: PageAccess) -> (u64, u64) {
+        let (touched, covered) = self.sectors(piece.line, piece.lines);
+        let spares = piece.write && self.shape.by_sector;
+        (touched, if spares { covered } else { 0 })
+    }
+
     /// An outstanding fetch that brings these sectors of a page.
     fn bringing(&self, here: CachedPage, page: u64, sectors: u64) -> Option<u32> {
         if here.fetches == 0 {
@@ -145,17 +147,15 @@ impl<O: MovementObserver> DramCache<O> {
     /// Updates the page's state for a piece.
     pub(super) fn apply(&mut self, slot: Slot, piece: PageAccess, needed: u64) {
         let id = self.requests[piece.request].id;
+        let mut movement = Movement::Read { id };
         if piece.write {
             let page = &mut self.tags[slot];
             page.valid |= needed;
             page.dirty |= needed;
             self.tags.set_dirty(slot, true);
-            self.observer
-                .moved(Movement::Write { id }, piece.line, piece.lines);
-        } else {
-            self.observer
-                .moved(Movement::Read { id }, piece.line, piece.lines);
+            movement = Movement::Write { id };
         }
+        self.observer.moved(movement, piece.line, piece.lines);
     }
 
     /// The outcome that the prefetcher is told: `PrefetchHit` at the first use of

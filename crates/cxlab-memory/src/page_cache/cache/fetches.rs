@@ -56,20 +56,14 @@ impl<O: MovementObserver> DramCache<O> {
 
     /// Queues the reads of the slow medium for a fetch.
     pub(super) fn ask(&mut self, number: u32) {
-        let Fetch {
-            page,
-            sectors,
-            critical,
-            prefetch,
-            ..
-        } = self.fetches[number as usize];
         if self.failed {
             return;
         }
-        let mut pieces = [sectors, 0, 0];
-        if self.shape.critical_first && critical != 0 {
-            let (first, count) = hull(critical);
-            let (low, all) = hull(sectors);
+        let fetch = self.fetches[number as usize];
+        let mut pieces = [fetch.sectors, 0, 0];
+        if self.shape.critical_first && fetch.critical != 0 {
+            let (first, count) = hull(fetch.critical);
+            let (low, all) = hull(fetch.sectors);
             let end = first + count;
             pieces = [
                 span(first, count),
@@ -84,10 +78,10 @@ impl<O: MovementObserver> DramCache<O> {
             };
             let id = self.parts.insert(part);
             self.fetches[number as usize].reads += 1;
-            let (line, lines) = self.lines_of(page, hull(set));
+            let (line, lines) = self.lines_of(fetch.page, hull(set));
             self.counts.fetched += lines;
-            self.tell(Movement::Asked, page, set);
-            let queue = match prefetch {
+            self.tell(Movement::Asked, fetch.page, set);
+            let queue = match fetch.prefetch {
                 true => &mut self.outgoing.prefetches,
                 false => &mut self.outgoing.demands,
             };
@@ -158,12 +152,7 @@ impl<O: MovementObserver> DramCache<O> {
         self.fetches[number as usize].last = NONE;
         while at != NONE {
             let piece = self.pieces[at];
-            let (needed, covered) = self.sectors(piece.line, piece.lines);
-            let spared = if piece.write && self.shape.by_sector {
-                covered
-            } else {
-                0
-            };
+            let (needed, spared) = self.needs(piece);
             if needed & !self.tags[slot].valid & !spared != 0 {
                 self.wait_for(number, at);
             } else if needed & !new == 0 {
@@ -180,25 +169,19 @@ impl<O: MovementObserver> DramCache<O> {
 
     /// Ends a fetch that has brought all its sectors.
     fn end_fetch(&mut self, number: u32) {
-        let Fetch {
-            page,
-            slot,
-            prefetch,
-            first,
-            ..
-        } = self.fetches[number as usize];
-        assert!(first == NONE, "a fetch brings all that its requests need");
+        let fetch = self.fetches[number as usize];
+        assert!(fetch.first == NONE, "a fetch brings all that is needed");
         self.fetches[number as usize].used = false;
         self.fetching -= 1;
-        let state = &mut self.tags[slot];
+        let state = &mut self.tags[fetch.slot];
         state.fetches -= 1;
         if state.fetch == number {
             state.fetch = NONE;
         }
         if state.fetches == 0 {
-            self.tags.unpin(slot);
+            self.tags.unpin(fetch.slot);
         }
-        self.prefetcher.filled(page, prefetch);
+        self.prefetcher.filled(fetch.page, fetch.prefetch);
     }
 
     pub(super) fn tell_prefetcher(&mut self, page: u64, outcome: PageAccessResult) {

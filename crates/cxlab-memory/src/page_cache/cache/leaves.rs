@@ -6,7 +6,7 @@ use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
 use super::{CachedPage, DramCache, LEAVING, PowerFailureFlush};
 use crate::backend::MemoryRequest;
 use crate::completion_queue::CompletionQueue;
-use crate::page_cache::fetch::{Fetch, PageAccess, WriteBackEntry};
+use crate::page_cache::fetch::{PageAccess, WriteBackEntry};
 use crate::page_cache::mask::{runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
 use crate::resident::Slot;
@@ -93,15 +93,10 @@ impl<O: MovementObserver> DramCache<O> {
         if leaving.reads > 0 {
             return;
         }
-        let WriteBackEntry {
-            page,
-            slot,
-            sectors,
-            ..
-        } = *leaving;
-        leaving.writes = runs(sectors).count() as u32;
-        for run in runs(sectors) {
-            let (line, lines) = self.lines_of(page, run);
+        let left = *leaving;
+        leaving.writes = runs(left.sectors).count() as u32;
+        for run in runs(left.sectors) {
+            let (line, lines) = self.lines_of(left.page, run);
             self.counts.written += lines;
             self.outgoing.writes.push_back(MemoryRequest {
                 id: LEAVING | number,
@@ -110,19 +105,14 @@ impl<O: MovementObserver> DramCache<O> {
                 write: true,
             });
         }
-        self.tell(Movement::Writing, page, sectors);
-        if self.tags[slot].reading == number {
-            self.tags[slot].reading = NONE;
-            for fetch in 0..self.fetches.len() {
-                let Fetch {
-                    used,
-                    slot: frame,
-                    held,
-                    ..
-                } = self.fetches[fetch];
-                if used && frame == slot && held != 0 {
-                    self.fetches[fetch].held = 0;
-                    self.install(now, fetch as u32, held);
+        self.tell(Movement::Writing, left.page, left.sectors);
+        if self.tags[left.slot].reading == number {
+            self.tags[left.slot].reading = NONE;
+            for number in 0..self.fetches.len() {
+                let fetch = self.fetches[number];
+                if fetch.used && fetch.slot == left.slot && fetch.held != 0 {
+                    self.fetches[number].held = 0;
+                    self.install(now, number as u32, fetch.held);
                 }
             }
         }
@@ -175,12 +165,8 @@ impl<O: MovementObserver> DramCache<O> {
         self.outgoing.prefetches.clear();
         self.finished = CompletionQueue::with_capacity(0);
         let before = self.counts.written;
-        let pending: u64 = self
-            .outgoing
-            .writes
-            .iter()
-            .map(|one| u64::from(one.lines))
-            .sum();
+        let pending = self.outgoing.writes.iter();
+        let pending: u64 = pending.map(|one| u64::from(one.lines)).sum();
         let dirty: Vec<Slot> = self.tags.iter().map(|(slot, _, _)| slot).collect();
         let mut at = now.0;
         for slot in dirty {

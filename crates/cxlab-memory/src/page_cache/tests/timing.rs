@@ -13,15 +13,13 @@ const MS: u64 = 1_000_000_000;
 #[test]
 fn a_miss_takes_the_slow_read_and_a_hit_the_dram() {
     let mut cache = cache(json!({}));
-    let ends = times(
-        &mut cache,
-        &[
-            (0, 64, false),
-            (MS, 128, false),
-            (2 * MS, 192, true),
-            (3 * MS, 4096, true),
-        ],
-    );
+    let requests = [
+        (0, 64, false),
+        (MS, 128, false),
+        (2 * MS, 192, true),
+        (3 * MS, 4096, true),
+    ];
+    let ends = times(&mut cache, &requests);
     assert_eq!(ends[0], LOOKUP + READ);
     assert_eq!(ends[1] - MS, LOOKUP + DRAM);
     assert_eq!(ends[2] - 2 * MS, LOOKUP + DRAM);
@@ -44,34 +42,27 @@ fn misses_to_one_page_share_a_fetch_or_each_goes_by_itself() {
     let ends = times(&mut alone, &all);
     assert_eq!(statistic(&alone, "fetches"), 64.0);
     assert_eq!(ends[0], LOOKUP + READ);
-    assert_eq!(
-        ends[1],
-        1 + LOOKUP + READ + DRAM,
-        "the page is in the DRAM already"
-    );
+    let expected = 1 + LOOKUP + READ + DRAM;
+    assert_eq!(ends[1], expected, "the page is in the DRAM already");
 }
 
 #[test]
 fn a_full_fetch_and_too_few_fetches_hold_back_what_follows() {
     let mut narrow = cache(json!({ "targets": 2 }));
-    let ends = times(
-        &mut narrow,
-        &[
-            (0, 0, false),
-            (0, 64, false),
-            (0, 128, false),
-            (0, 8192, false),
-        ],
-    );
+    let requests = [
+        (0, 0, false),
+        (0, 64, false),
+        (0, 128, false),
+        (0, 8192, false),
+    ];
+    let ends = times(&mut narrow, &requests);
     assert_eq!(ends[..2], [LOOKUP + READ; 2]);
     assert_eq!(ends[2], LOOKUP + READ + DRAM);
     assert_eq!(ends[3], LOOKUP + READ + READ, "in order");
     assert_eq!(statistic(&narrow, "stalled_ns"), READ as f64 / 1e3);
     let mut one = cache(json!({ "mshrs": 1 }));
-    let ends = times(
-        &mut one,
-        &[(0, 0, false), (0, 4096, false), (0, 8192, false)],
-    );
+    let requests = [(0, 0, false), (0, 4096, false), (0, 8192, false)];
+    let ends = times(&mut one, &requests);
     assert_eq!(ends, [LOOKUP + READ, LOOKUP + 2 * READ, LOOKUP + 3 * READ]);
 }
 
@@ -80,51 +71,37 @@ fn a_dirty_page_leaves_out_of_the_way_of_the_miss() {
     // One frame: each page evicts the other.
     let small = json!({ "size": "4 KiB", "ways": 1 });
     let mut one = cache(small.clone());
-    let ends = times(
-        &mut one,
-        &[(0, 0, true), (MS, 4096, false), (2 * MS, 0, false)],
-    );
+    let requests = [(0, 0, true), (MS, 4096, false), (2 * MS, 0, false)];
+    let ends = times(&mut one, &requests);
     assert_eq!(ends[1] - MS, LOOKUP + READ, "as if it were clean");
     assert_eq!(statistic(&one, "evictions_dirty"), 1.0);
     assert_eq!(statistic(&one, "evictions_clean"), 1.0);
-    assert_eq!(
-        statistic(&one, "written_back_lines"),
-        1.0,
-        "a dirty sector is a line"
-    );
+    let written = statistic(&one, "written_back_lines");
+    assert_eq!(written, 1.0, "a dirty sector is a line");
 
     // While the page is written, the buffer serves its lines but no others.
     let mut one = cache(small.clone());
     let soon = MS + READ + 10_000_000;
-    let ends = times(
-        &mut one,
-        &[
-            (0, 0, true),
-            (MS, 4096, false),
-            (soon, 0, false),
-            (soon + 1_000, 64, false),
-        ],
-    );
+    let requests = [
+        (0, 0, true),
+        (MS, 4096, false),
+        (soon, 0, false),
+        (soon + 1_000, 64, false),
+    ];
+    let ends = times(&mut one, &requests);
     assert_eq!(ends[2] - soon, LOOKUP);
     assert_eq!(statistic(&one, "write_buffer_hits"), 1.0);
-    assert_eq!(
-        ends[3],
-        MS + LOOKUP + DRAM + WRITE + READ,
-        "written, then fetched"
-    );
+    let expected = MS + LOOKUP + DRAM + WRITE + READ;
+    assert_eq!(ends[3], expected, "written, then fetched");
 
     // One buffer entry: a second dirty page waits for it.
     let mut one = cache(json!({ "size": "4 KiB", "ways": 1, "write_buffer": 1 }));
-    let ends = times(
-        &mut one,
-        &[(0, 0, true), (MS, 4096, true), (2 * MS, 8192, false)],
-    );
+    let requests = [(0, 0, true), (MS, 4096, true), (2 * MS, 8192, false)];
+    let ends = times(&mut one, &requests);
     assert_eq!(ends[2] - 2 * MS, LOOKUP + READ);
     let mut one = cache(json!({ "size": "4 KiB", "ways": 1, "write_buffer": 1 }));
-    let ends = times(
-        &mut one,
-        &[(0, 0, true), (MS, 4096, true), (MS, 8192, false)],
-    );
+    let requests = [(0, 0, true), (MS, 4096, true), (MS, 8192, false)];
+    let ends = times(&mut one, &requests);
     assert_eq!(ends[2], MS + LOOKUP + DRAM + WRITE + READ);
 }
 
@@ -142,26 +119,21 @@ fn the_missed_sector_comes_first_where_it_is_asked_for_first() {
     let with = ends(true);
     assert_eq!(with[0], LOOKUP + READ);
     let (own, behind_it) = (64_000, 31 * 64_000);
-    assert_eq!(
-        with[1],
-        LOOKUP + READ + own + behind_it,
-        "the first half comes last"
-    );
+    let expected = LOOKUP + READ + own + behind_it;
+    assert_eq!(with[1], expected, "the first half comes last");
     assert_eq!(with[2] - MS, LOOKUP + DRAM, "all of the page came");
 }
 
 #[test]
 fn by_sector_only_what_is_missed_is_fetched_and_whole_writes_fetch_nothing() {
     let mut cache = cache(json!({ "fetch": "sector" }));
-    let ends = times(
-        &mut cache,
-        &[
-            (0, 0, true),
-            (MS, 0, false),
-            (2 * MS, 64, false),
-            (3 * MS, 64, false),
-        ],
-    );
+    let requests = [
+        (0, 0, true),
+        (MS, 0, false),
+        (2 * MS, 64, false),
+        (3 * MS, 64, false),
+    ];
+    let ends = times(&mut cache, &requests);
     assert_eq!(ends[0], LOOKUP + DRAM);
     assert_eq!(ends[1] - MS, LOOKUP + DRAM);
     assert_eq!(ends[2] - 2 * MS, LOOKUP + READ);
@@ -172,30 +144,18 @@ fn by_sector_only_what_is_missed_is_fetched_and_whole_writes_fetch_nothing() {
 #[test]
 fn misses_of_a_sector_share_its_fetch_beside_others_of_the_page() {
     let mut cache = cache(json!({ "fetch": "sector" }));
-    let ends = times(
-        &mut cache,
-        &[
-            (0, 0, false),
-            (1, 64, false),
-            (2, 64, false),
-            (3, 0, false),
-            (4, 128, true),
-        ],
-    );
-    assert_eq!(
-        ends[..4],
-        [
-            LOOKUP + READ,
-            1 + LOOKUP + READ,
-            1 + LOOKUP + READ,
-            LOOKUP + READ
-        ]
-    );
-    assert_eq!(
-        ends[4],
-        4 + LOOKUP + DRAM,
-        "a whole write waits for nothing"
-    );
+    let requests = [
+        (0, 0, false),
+        (1, 64, false),
+        (2, 64, false),
+        (3, 0, false),
+        (4, 128, true),
+    ];
+    let ends = times(&mut cache, &requests);
+    let read = LOOKUP + READ;
+    assert_eq!(ends[..4], [read, 1 + read, 1 + read, read]);
+    let expected = 4 + LOOKUP + DRAM;
+    assert_eq!(ends[4], expected, "a whole write waits for nothing");
     assert_eq!(statistic(&cache, "fetches"), 2.0);
     assert_eq!(statistic(&cache, "merged"), 2.0);
 }
@@ -207,10 +167,8 @@ fn what_the_slow_medium_reads_and_writes_as_a_whole_is_fetched_and_written_so() 
     let mut cache = cache(json!({
         "fetch": "sector", "behind": behind, "size": "4 KiB", "ways": 1,
     }));
-    times(
-        &mut cache,
-        &[(0, 0, false), (MS, 64, true), (2 * MS, 4096, false)],
-    );
+    let requests = [(0, 0, false), (MS, 64, true), (2 * MS, 4096, false)];
+    times(&mut cache, &requests);
     assert_eq!(statistic(&cache, "fetched_lines"), 8.0);
     assert_eq!(statistic(&cache, "written_back_lines"), 4.0);
     assert_eq!(statistic(&cache, "behind.row_writes"), 1.0);
@@ -223,14 +181,12 @@ fn fills_compete_with_hits_for_the_dram() {
     let mut cache = cache(json!({ "dram": dram }));
     let (line, at) = (10_000, MS + LOOKUP + READ);
     // A hit that is looked up just after a page of 64 lines arrived waits for that page's fill.
-    let ends = times(
-        &mut cache,
-        &[
-            (0, 0, false),
-            (MS, 4096, false),
-            (at - LOOKUP + 1, 0, false),
-        ],
-    );
+    let requests = [
+        (0, 0, false),
+        (MS, 4096, false),
+        (at - LOOKUP + 1, 0, false),
+    ];
+    let ends = times(&mut cache, &requests);
     assert_eq!(ends[2], at + 64 * line + DRAM);
 }
 
@@ -238,20 +194,15 @@ fn fills_compete_with_hits_for_the_dram() {
 fn a_prefetched_page_is_there_or_on_its_way() {
     let mut cache = cache(json!({ "prefetch": { "kind": "next-page" } }));
     let late = READ / 2;
-    let ends = times(
-        &mut cache,
-        &[
-            (0, 0, false),
-            (late, 4096, false),
-            (MS, 8192, false),
-            (2 * MS, 1 << 19, false),
-        ],
-    );
-    assert_eq!(
-        ends[1],
-        LOOKUP + READ,
-        "it was asked for with the page before"
-    );
+    let requests = [
+        (0, 0, false),
+        (late, 4096, false),
+        (MS, 8192, false),
+        (2 * MS, 1 << 19, false),
+    ];
+    let ends = times(&mut cache, &requests);
+    let expected = LOOKUP + READ;
+    assert_eq!(ends[1], expected, "it was asked for with the page before");
     assert_eq!(ends[2] - MS, LOOKUP + DRAM);
     assert_eq!(statistic(&cache, "prefetches"), 4.0);
     assert_eq!(statistic(&cache, "prefetches_useful"), 2.0);
@@ -264,9 +215,10 @@ fn prefetches_stay_in_the_device_and_leave_a_fetch_to_misses() {
     times(&mut cache, &[(0, (1 << 20) - 4096, false)]);
     assert_eq!(statistic(&cache, "prefetches"), 0.0);
     let ends = times(&mut cache, &[(MS, 0, false), (MS, 1 << 19, false)]);
+    let expected = LOOKUP + READ;
     assert_eq!(
         ends[1] - MS,
-        LOOKUP + READ,
+        expected,
         "at most two of four prefetch beside the first miss"
     );
 }
@@ -285,11 +237,8 @@ fn every_policy_and_both_media_work_together() {
                 .map(|n| (n * 100_000, n * n % 256 * 4096 + n % 64 * 64, n % 3 == 0))
                 .collect();
             times(&mut cache, &all);
-            assert!(
-                statistic(&cache, "evictions_dirty") > 0.0,
-                "{}",
-                policy.name
-            );
+            let evicted = statistic(&cache, "evictions_dirty");
+            assert!(evicted > 0.0, "{} {behind}", policy.name);
         }
     }
 }
