@@ -132,7 +132,6 @@ enum RequestSlotKind {
     Late,
 }
 
-/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestOutcome {
     /// A hit in the private cache.

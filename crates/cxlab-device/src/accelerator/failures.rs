@@ -47,7 +47,6 @@ impl Accelerator {
         self.end_threads(ctx);
     }
 
-    /// Ends all threads of the device, because their process ends.
     pub(super) fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(done) = self.hw_threads.end_threads(now) else {

@@ -108,7 +108,6 @@ impl CacheTransactions {
     }
 }
 
-/// How often an access has looked up its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LookupAttempt {
     /// Its first lookup: the access has not begun.
@@ -119,7 +118,6 @@ pub(super) enum LookupAttempt {
     InTurn,
 }
 
-/// Outcome of an access's lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LookupOutcome {
     /// The access is complete, or will be at a known time.
@@ -452,7 +450,6 @@ impl Accelerator {
         Some(waiter)
     }
 
-    /// Performs an access whose line is in the cache.
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime, slot: Slot) {
         self.hmc.hits += 1;
         let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
@@ -525,7 +522,6 @@ fn is_write(line: Line) -> bool {
     )
 }
 
-/// The event of the table for an access.
 fn event_of(access: &Access, held: Line, cache: &HmcParams) -> Event {
     use StoreRequest as Stores;
     let whole = access.is_whole();

@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accelerator, DMA, OP};
 
-/// A DMA descriptor in the engine.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct DmaDescriptor {
     op: u32,
@@ -122,7 +121,6 @@ impl DmaEngine {
         self.descriptors.iter().flatten().count() as u64
     }
 
-    /// Resets the counters at the beginning of measurement.
     pub(super) fn begin_measurement(&mut self) {
         (self.descriptors_done, self.bytes_read, self.bytes_written) = (0, 0, 0);
     }
@@ -213,7 +211,6 @@ impl Accelerator {
         }
     }
 
-    /// Handles a CXL.io transaction that arrives.
     pub(super) fn io_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if let Some(ats) = AtsMessage::at(message.hpa) {
             self.ats_message(ctx, message, ats);

@@ -45,7 +45,6 @@ pub(super) struct ReceivedMessage {
     pub(super) port: u16,
 }
 
-/// Purpose of a request to the medium.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum MediumRequestKind {
     Free,
@@ -186,7 +185,6 @@ impl OwnMemory {
         }
     }
 
-    /// Whether this memory contains a line.
     pub(super) fn owns(&self, line: LineAddr) -> bool {
         self.dpa(line).is_some()
     }
@@ -300,7 +298,6 @@ impl OwnMemory {
 }
 
 impl Accelerator {
-    /// Whether a line is in the device's own memory.
     #[inline]
     pub(super) fn owns_line(&self, line: LineAddr) -> bool {
         self.own.as_ref().is_some_and(|own| own.owns(line))
@@ -462,7 +459,6 @@ impl Accelerator {
         }
     }
 
-    /// Handles completions of the medium.
     pub(super) fn medium_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(own) = &mut self.own else { return };

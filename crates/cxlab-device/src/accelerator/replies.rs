@@ -33,7 +33,6 @@ enum EffectTime {
 }
 
 impl Accelerator {
-    /// Handles a CXL.cache message that arrives.
     pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.channel() == Channel::H2dReq {
             self.snooped(ctx, message);

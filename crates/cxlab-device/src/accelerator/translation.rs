@@ -30,7 +30,6 @@ const PROCESS: Pasid = Pasid(1);
 /// First tag of Translation Requests, above those of DMA.
 const TAGS: u32 = 1 << 14;
 
-/// Outcome of a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TranslationOutcome {
     /// The access has its physical address.
@@ -116,12 +115,10 @@ impl Translator {
         self.atc.most_requests()
     }
 
-    /// Resets the counters at the beginning of measurement.
     pub(super) fn begin_measurement(&mut self) {
         self.counts = TranslationCounters::default();
     }
 
-    /// Appends the counters by name.
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let counts = &self.counts;
         let own = [
@@ -353,7 +350,6 @@ impl Accelerator {
         self.send_io(ctx, opcode, hpa, tag, 8, true);
     }
 
-    /// Handles an ATS message from the host.
     pub(super) fn ats_message(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

@@ -60,7 +60,6 @@ impl MediumQueue {
         }
     }
 
-    /// Number of writes in the medium.
     pub(super) fn writing(&self) -> u32 {
         self.next_write - self.first_write - self.write_numbers.len() as u32
     }

@@ -189,7 +189,6 @@ impl CoherentDevice {
     }
 }
 
-/// Number of responses to a request.
 const fn replies(request: M2s) -> u8 {
     match request {
         M2s::MemRdData | M2s::MemRdShared | M2s::MemRdOwn | M2s::MemRdCur => 2,

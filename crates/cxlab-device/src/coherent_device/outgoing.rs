@@ -12,7 +12,6 @@ use cxlab_protocol::{CacheMeta, Channel, DevLoad, MemMeta, Message, PortId};
 use super::lines::{Contexts, NONE};
 use super::{CoherentDevice, ResponseCounts, dpa_of};
 
-/// Content of a response.
 #[derive(Clone, Copy)]
 pub(super) struct Response {
     pub(super) opcode: S2m,

@@ -58,7 +58,6 @@ impl<'a> IncomingRequest<'a> {
         }
     }
 
-    /// The whole message.
     pub(super) fn message(&self, ctx: &Ctx<'_, Parcel>) -> Message {
         match self.waited.copied().or(ctx.received().message) {
             Some(message) => message,

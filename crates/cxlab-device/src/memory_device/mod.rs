@@ -148,7 +148,6 @@ save_state!(MemoryDevice {
 const MEDIUM: u32 = u32::MAX;
 /// Number of departed responses of a port that may stay in `leaving` before they are removed.
 const FEW: usize = 8;
-/// Token of the wake-up for a change of capacity.
 const CAPACITY: u32 = u32::MAX - 1;
 
 impl MemoryDevice {
@@ -286,7 +285,6 @@ impl MemoryDevice {
         self.timeline.catch_up(&mut self.decoders)
     }
 
-    /// Makes the changes of capacity that are due.
     #[cold]
     fn change_capacity(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let (now, values) = (ctx.now(), self.values.as_mut());

@@ -215,7 +215,6 @@ impl Telemetry {
         }
     }
 
-    /// Resets the counters at the beginning of measurement.
     pub(crate) fn begin_measurement(&mut self) {
         self.told = [0; DevLoad::ALL.len()];
     }

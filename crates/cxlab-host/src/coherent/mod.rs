@@ -661,7 +661,6 @@ impl RequestAgent for CachingRequester {
     }
 }
 
-/// The event of an access in the protocol table.
 const fn access_event(write: bool) -> Event {
     if write { Event::Store } else { Event::Load }
 }

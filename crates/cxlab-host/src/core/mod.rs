@@ -220,7 +220,6 @@ impl Core {
         }
     }
 
-    /// Handles the response of memory to a request.
     fn receive_response(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

@@ -479,7 +479,6 @@ impl Processor {
         tag
     }
 
-    /// Handles the value of a register.
     fn register_read(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let waits = self.io.waiting.iter();
         let Some(at) = waits.clone().position(|(tag, _)| *tag == message.tag) else {
@@ -518,7 +517,6 @@ impl Processor {
         self.roots.send(ctx, message);
     }
 
-    /// Sends a response through the root complex.
     pub(super) fn send_io(&mut self, ctx: &mut Ctx<'_, Parcel>, to: PortId, message: Message) {
         let at = ctx.now() + self.params.io_time;
         let message = Message {

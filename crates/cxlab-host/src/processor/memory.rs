@@ -66,7 +66,6 @@ impl Memory {
         }
     }
 
-    /// The node to which a line of the host's own memory belongs.
     fn node_of(&self, line: LineAddr) -> usize {
         let hpa = Hpa(line.0 * LINE_BYTES);
         self.nodes.partition_point(|node| node.base <= hpa) - 1
@@ -255,7 +254,6 @@ impl Processor {
         );
     }
 
-    /// Handles a wake-up of a memory controller.
     pub(super) fn wake_node(&mut self, ctx: &mut Ctx<'_, Parcel>, node: usize) {
         let mut returned = std::mem::take(&mut self.memory.returned);
         self.memory.nodes[node].wake(ctx, NODE | node as u32, &mut returned);

@@ -363,7 +363,6 @@ mod tests {
         }
     }
 
-    /// The rollover of reads alone in PBR flits, computed from the rules.
     #[test]
     fn thirteen_lines_in_four_pbr_flits_whatever_the_start() {
         for start in 0..=16 {

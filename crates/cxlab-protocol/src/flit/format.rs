@@ -300,7 +300,6 @@ const fn windows_256(latency_optimized: bool) -> [u8; SLOTS] {
     windows
 }
 
-/// The slots of each window, derived from the windows of each slot.
 const fn slots_of(windows: &[u8; SLOTS]) -> [u16; WINDOWS] {
     let mut slots = [0; WINDOWS];
     let mut slot = 0;

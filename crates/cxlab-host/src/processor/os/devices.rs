@@ -34,7 +34,6 @@ fn access_of(flag: bool) -> PageAccess {
 }
 
 impl Processor {
-    /// Handles an address-translation message from a device.
     pub(in super::super) fn ats_message(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -124,7 +123,6 @@ impl Processor {
         self.arrive(ctx, txn);
     }
 
-    /// Handles the response to a read of a device's walk.
     pub(in super::super) fn device_walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &self.os else { return };
         let Some(walk) = os.device_walks.get(txn.request.tag) else {

@@ -82,7 +82,6 @@ impl Os {
         found.map(|(id, _)| id)
     }
 
-    /// The task that zeroes the frame of a page.
     fn zeroing_of(&self, page: Page) -> Option<u32> {
         let scope = InvalidationScope::page(page);
         let mut tasks = self.tasks.iter();

@@ -34,7 +34,6 @@ pub(in super::super) struct PendingWalk {
     waiters: Vec<(LineAccess, SimTime)>,
 }
 
-/// The outcome of an access's translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Translated {
     /// The access has its physical address.
@@ -262,7 +261,6 @@ impl Processor {
         }
     }
 
-    /// Handles the response to a read of a walk.
     pub(in super::super) fn walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         if txn.walk != NONE {
             ctx.wake_at(ctx.now() + self.params.mesh_time, WALK | txn.walk);
