@@ -71,9 +71,7 @@ impl Operation {
 }
 
 /// Progress of the operation on a line.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub enum Phase {
     /// No operation is in flight.
     #[default]
@@ -88,9 +86,7 @@ phases! { Snooping Reading }
 
 /// The state that the DCOH stores for one line. `filter` is the entry of the snoop filter; the rest
 /// is needed only while an operation is in flight.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct LineState {
     /// The requesters that may hold a copy.
     pub filter: Filter,
