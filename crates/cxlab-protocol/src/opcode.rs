@@ -6,67 +6,51 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A message class. Each class has its own credits and may not be blocked by another class.
-///
-/// Directions are seen from the host: `M2s` is master to subordinate (host to device), `H2d` is
-/// host to device.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-#[repr(u8)]
-pub enum Channel {
-    /// Requests without data.
-    M2sReq = 0,
-    /// Requests with data: a header and four 16-byte data slots.
-    M2sRwd = 1,
-    /// Responses without data.
-    S2mNdr = 2,
-    /// Responses with data: a header and four 16-byte data slots.
-    S2mDrs = 3,
-    /// Back-invalidation snoops of a device.
-    S2mBisnp = 4,
-    /// Responses to back-invalidation snoops.
-    M2sBirsp = 5,
-    /// Requests of a device's cache to the host.
-    D2hReq = 6,
-    /// A device's responses to snoops, without data.
-    D2hRsp = 7,
-    /// A device's data, written back or snooped: a header and four 16-byte data slots.
-    D2hData = 8,
-    /// The host's snoops of a device's cache.
-    H2dReq = 9,
-    /// The host's responses to a device's requests, without data.
-    H2dRsp = 10,
-    /// The host's data for a device: a header and four 16-byte data slots.
-    H2dData = 11,
-    /// Posted requests of CXL.io: writes to memory and registers, interrupts. Packets of the three
-    /// CXL.io classes flow in both directions.
-    IoPosted = 12,
-    /// Non-posted requests of CXL.io: reads, and writes to configuration space.
-    IoNonPosted = 13,
-    /// Completions of CXL.io.
-    IoCompletion = 14,
+listed! {
+    /// A message class. Each class has its own credits and may not be blocked by another class.
+    ///
+    /// Directions are seen from the host: `M2s` is master to subordinate (host to device), `H2d` is
+    /// host to device.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+    #[repr(u8)]
+    pub enum Channel {
+        /// Requests without data.
+        M2sReq = 0,
+        /// Requests with data: a header and four 16-byte data slots.
+        M2sRwd = 1,
+        /// Responses without data.
+        S2mNdr = 2,
+        /// Responses with data: a header and four 16-byte data slots.
+        S2mDrs = 3,
+        /// Back-invalidation snoops of a device.
+        S2mBisnp = 4,
+        /// Responses to back-invalidation snoops.
+        M2sBirsp = 5,
+        /// Requests of a device's cache to the host.
+        D2hReq = 6,
+        /// A device's responses to snoops, without data.
+        D2hRsp = 7,
+        /// A device's data, written back or snooped: a header and four 16-byte data slots.
+        D2hData = 8,
+        /// The host's snoops of a device's cache.
+        H2dReq = 9,
+        /// The host's responses to a device's requests, without data.
+        H2dRsp = 10,
+        /// The host's data for a device: a header and four 16-byte data slots.
+        H2dData = 11,
+        /// Posted requests of CXL.io: writes to memory and registers, interrupts. Packets of the three
+        /// CXL.io classes flow in both directions.
+        IoPosted = 12,
+        /// Non-posted requests of CXL.io: reads, and writes to configuration space.
+        IoNonPosted = 13,
+        /// Completions of CXL.io.
+        IoCompletion = 14,
+    }
 }
 
 impl Channel {
     /// Number of message classes.
-    pub const COUNT: usize = 15;
-    /// All classes, ordered by number.
-    pub const ALL: [Channel; Channel::COUNT] = [
-        Channel::M2sReq,
-        Channel::M2sRwd,
-        Channel::S2mNdr,
-        Channel::S2mDrs,
-        Channel::S2mBisnp,
-        Channel::M2sBirsp,
-        Channel::D2hReq,
-        Channel::D2hRsp,
-        Channel::D2hData,
-        Channel::H2dReq,
-        Channel::H2dRsp,
-        Channel::H2dData,
-        Channel::IoPosted,
-        Channel::IoNonPosted,
-        Channel::IoCompletion,
-    ];
+    pub const COUNT: usize = Channel::ALL.len();
 
     /// Whether messages of this class carry a 64-byte line. `false` for CXL.io, whose packets carry
     /// any number of bytes.

@@ -26,7 +26,7 @@ use super::cache_message::{Answer, Reply, Request};
 use super::fields::GoState;
 use super::list::List;
 use super::message::Snoop;
-use super::table::{cache_rows, index, listed};
+use super::table::{cache_rows, index};
 
 listed! {
     /// The state of a line in a device.

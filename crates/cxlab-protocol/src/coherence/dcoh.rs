@@ -14,7 +14,7 @@ use super::list::List;
 use super::message::{Kept, M2s, S2m, Snoop};
 
 use super::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
-use super::table::{HomeRow, home_rows, index, listed, phases};
+use super::table::{HomeRow, home_rows, index, phases};
 
 pub use super::filter::{Filter, Others, Peer, Peers, Update};
 pub use super::table::When;
@@ -337,17 +337,12 @@ pub fn step_with<'t>(
 /// The requester of the operation in flight; `None` for the device's own operations.
 #[inline]
 fn asker(state: &LineState) -> Option<Peer> {
-    match state.phase {
-        Phase::Snooping(operation) | Phase::Reading(operation) => match operation {
-            Operation::LocalRead | Operation::LocalWrite | Operation::EvictEntry => None,
-            Operation::Share
-            | Operation::ShareOrOwn
-            | Operation::Own
-            | Operation::OwnNoData
-            | Operation::Current
-            | Operation::Flush => Some(state.requester),
-        },
-        Phase::Idle => None,
+    let (Phase::Snooping(operation) | Phase::Reading(operation)) = state.phase else {
+        return None;
+    };
+    match operation {
+        Operation::LocalRead | Operation::LocalWrite | Operation::EvictEntry => None,
+        _ => Some(state.requester),
     }
 }
 

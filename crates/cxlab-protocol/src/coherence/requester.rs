@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::fields::MetaValue;
 use super::list::List;
 use super::message::{Kept, M2s, S2m, Snoop};
-use super::table::{cache_rows, index, listed};
+use super::table::{cache_rows, index};
 
 listed! {
     /// The state of a line in a requester.

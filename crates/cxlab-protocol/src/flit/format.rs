@@ -7,39 +7,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::opcode::Channel;
 
-/// How a link cuts its bytes into flits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
-pub enum FlitFormat {
-    /// 68-byte flits: 4 slots of 16 bytes, 2 bytes of CRC and 2 bytes of protocol identifier
-    /// (CXL 3.1, section 4.2.2). They carry no back-invalidation.
-    #[serde(rename = "68B")]
-    B68,
-    /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
-    #[serde(rename = "256B")]
-    B256,
-    /// Standard 256-byte flits of a PBR link: between switches with port-based routing, or between
-    /// such a switch and a G-FAM device (CXL 3.1, section 7.7.6.9). Their messages carry 12-bit IDs
-    /// of source and destination and are longer, so fewer of them fit into a slot (section 4.3.2).
-    /// The components that a link joins determine this format; a scenario cannot request it.
-    #[serde(rename = "256B-pbr")]
-    #[schemars(skip)]
-    B256Pbr,
-    /// Latency-optimised 256-byte flits: 15 slots in two halves of 128 bytes, each with its own
-    /// CRC, so that the first half can be used before the second has arrived (CXL 3.1, section
-    /// 4.3.2, figure 4-42). Not defined for PBR links (note in the same section).
-    #[serde(rename = "256B-latency-optimized")]
-    B256LatencyOptimized,
+listed! {
+    /// How a link cuts its bytes into flits.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+    pub enum FlitFormat {
+        /// 68-byte flits: 4 slots of 16 bytes, 2 bytes of CRC and 2 bytes of protocol identifier
+        /// (CXL 3.1, section 4.2.2). They carry no back-invalidation.
+        #[serde(rename = "68B")]
+        B68,
+        /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
+        #[serde(rename = "256B")]
+        B256,
+        /// Standard 256-byte flits of a PBR link: between switches with port-based routing, or between
+        /// such a switch and a G-FAM device (CXL 3.1, section 7.7.6.9). Their messages carry 12-bit IDs
+        /// of source and destination and are longer, so fewer of them fit into a slot (section 4.3.2).
+        /// The components that a link joins determine this format; a scenario cannot request it.
+        #[serde(rename = "256B-pbr")]
+        #[schemars(skip)]
+        B256Pbr,
+        /// Latency-optimised 256-byte flits: 15 slots in two halves of 128 bytes, each with its own
+        /// CRC, so that the first half can be used before the second has arrived (CXL 3.1, section
+        /// 4.3.2, figure 4-42). Not defined for PBR links (note in the same section).
+        #[serde(rename = "256B-latency-optimized")]
+        B256LatencyOptimized,
+    }
 }
 
 impl FlitFormat {
-    /// All formats, in the order of the enum.
-    pub const ALL: [FlitFormat; 4] = [
-        FlitFormat::B68,
-        FlitFormat::B256,
-        FlitFormat::B256Pbr,
-        FlitFormat::B256LatencyOptimized,
-    ];
-
     /// Bytes of a flit on the wire, headers and check codes included.
     pub const fn bytes(self) -> u64 {
         match self {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coherence::filter::{Filter, Peer, Peers};
 use crate::coherence::message::Snoop;
-use crate::coherence::table::{When, listed, phases};
+use crate::coherence::table::{When, phases};
 
 listed! {
     /// An operation on a line.
