@@ -59,7 +59,7 @@ impl Processor {
     fn invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let Some(os) = &self.os else { return };
         match os.tasks.get(tag).map(|task| &task.subject) {
-            Some(TaskSubject::Page { .. }) => self.page_event(ctx, tag, Event::Invalidated, None),
+            Some(TaskSubject::Page(_)) => self.page_event(ctx, tag, Event::Invalidated, None),
             Some(TaskSubject::Release(..)) => self.waited(ctx, tag),
             None => {}
         }
@@ -211,17 +211,9 @@ impl Processor {
     }
 
     fn tell_device(&mut self, ctx: &mut Ctx<'_, Parcel>, device: usize, ats: AtsMessage, tag: u32) {
-        let message = Message {
-            data: 8,
-            ..Message::new(
-                Opcode::MWr,
-                ats.address(),
-                tag,
-                self.port_id,
-                self.accelerators.ports[device],
-                ctx.now(),
-            )
-        };
-        self.send_io(ctx, self.accelerators.ports[device], message);
+        let (at, to) = (ats.address(), self.accelerators.ports[device]);
+        let mut message = Message::new(Opcode::MWr, at, tag, self.port_id, to, ctx.now());
+        message.data = 8;
+        self.send_io(ctx, to, message);
     }
 }

@@ -392,11 +392,7 @@ impl Os {
             ("resident_bytes", sum(AddressSpace::resident_bytes) as f64),
             ("promised_bytes", sum(AddressSpace::promised_bytes) as f64),
         ];
-        let own = counts.into_iter().map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value,
-        });
-        list.extend(own);
+        Statistic::append(list, "", &counts);
         for node in self.frames.nodes().iter() {
             let Some(spec) = self.frames.spec(node) else {
                 continue;

@@ -217,17 +217,18 @@ impl Processor {
         } = os.walks[id as usize];
         let space = &mut os.spaces[place(page.pasid)];
         let leaf = space.walk(page.start).leaf;
+        let allows = |writable| need == PageAccess::Read || writable;
         let mapping = match leaf {
-            WalkResult::Present(mapping) if !os.is_being_zeroed(page) => mapping,
+            WalkResult::Present(mapping)
+                if !os.is_being_zeroed(page) && allows(mapping.entry.is_writable()) =>
+            {
+                mapping
+            }
             WalkResult::Present(_) | WalkResult::NotPresent(_) => {
                 self.page_request(ctx, page, need, PageWaiter::Walk(id));
                 return;
             }
         };
-        if need == PageAccess::Write && !mapping.entry.is_writable() {
-            self.page_request(ctx, page, need, PageWaiter::Walk(id));
-            return;
-        }
         os.found(PageWaiter::Walk(id));
         os.spaces[place(page.pasid)].mark(page.start, need);
         let whole = Page::around(page.pasid, page.start, mapping.frame.size);
