@@ -8,7 +8,6 @@ use cxlab_agent::{
     Access, AccessOutcome, AccessResponse, Failure, MACHINE_CHECK, interrupt_address,
 };
 use cxlab_engine::Ctx;
-use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 use cxlab_protocol::Opcode;
 
@@ -26,17 +25,6 @@ impl Accelerator {
         let outcome = AccessOutcome::Failed(Failure::Poisoned);
         self.over(ctx, access, AccessResponse { outcome, ..answer });
         self.machine_check(ctx);
-    }
-
-    /// [`Self::poisoned`] for an access that the cache serves.
-    pub(super) fn poisoned_hit(
-        &mut self,
-        ctx: &mut Ctx<'_, Parcel>,
-        access: &Access,
-        begun: SimTime,
-        at: SimTime,
-    ) {
-        self.poisoned(ctx, access, AccessResponse::by_cache(begun, at));
     }
 
     /// Raises a machine check, because data read for a thread are poison.

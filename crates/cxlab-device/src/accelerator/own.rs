@@ -284,10 +284,7 @@ impl OwnMemory {
                 refused,
             ],
         };
-        list.extend(own.into_iter().map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value,
-        }));
+        Statistic::append(list, "", &own);
         let mut medium = Vec::new();
         self.backend.statistics(now, &mut medium);
         list.extend(medium.into_iter().map(|one| Statistic {
@@ -358,18 +355,7 @@ impl Accelerator {
             way.locked = at.0;
         }
         self.hw_threads.used(0, line);
-        if self.perform(access, true) {
-            self.poisoned_hit(ctx, access, begun, at);
-            return;
-        }
-        if self.hw_threads.waits_on(access) {
-            self.spin(ctx, access);
-            return;
-        }
-        self.over(ctx, access, AccessResponse::by_cache(begun, at));
-        if access.kind.writes() {
-            self.changed(ctx, line);
-        }
+        self.take_effect(ctx, access, AccessResponse::by_cache(begun, at));
     }
 
     pub(super) fn ask_medium(
@@ -567,27 +553,18 @@ impl Accelerator {
         request: &MediumRequest,
     ) {
         let access = waiter.access;
-        let line = access.line();
         let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
             at += self.cycles(self.params.atomic_cycles);
         }
         if let Some(own) = &mut self.own
-            && let Some(slot) = own.dmc.find(line)
+            && let Some(slot) = own.dmc.find(access.line())
         {
             let way = &mut own.dmc[slot];
             way.dirty |= access.kind.writes();
             if access.kind == AccessKind::Atomic {
                 way.locked = at.0;
             }
-        }
-        if self.perform(&access, true) {
-            self.poisoned_hit(ctx, &access, SimTime(waiter.begun), at);
-            return;
-        }
-        if self.hw_threads.waits_on(&access) {
-            self.spin(ctx, &access);
-            return;
         }
         let mut answer = AccessResponse::by_cache(SimTime(waiter.begun), at);
         answer.stages = Default::default();
@@ -597,9 +574,6 @@ impl Accelerator {
         let sum: u64 = answer.stages.iter().sum();
         answer.stages[HOST_QUEUE] = at.0 - waiter.begun - sum;
         answer.device = cxlab_agent::LOCAL;
-        self.over(ctx, &access, answer);
-        if access.kind.writes() {
-            self.changed(ctx, line);
-        }
+        self.take_effect(ctx, &access, answer);
     }
 }

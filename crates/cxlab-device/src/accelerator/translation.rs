@@ -134,10 +134,7 @@ impl Translator {
             ("page_blocks", counts.blocked.count() as f64),
             ("page_block_ns", counts.blocked.mean_ns()),
         ];
-        list.extend(own.map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value,
-        }));
+        Statistic::append(list, "", &own);
     }
 
     fn tag(&mut self, page: Page) -> u32 {
