@@ -343,51 +343,36 @@ static B68: Rules = Rules {
     limited: 0,
 };
 
-/// Rules of standard 256-byte flits with the given slot formats for slot 0 and for the other slots.
-const fn standard_256(slot_0: &[Counts], others: &[Counts]) -> Rules {
+/// Rules of 256-byte flits with the given slot formats for slot 0 and for the other slots. Slot 8 has
+/// formats of its own in latency-optimised flits only.
+const fn rules_256(slot_0: &[Counts], others: &[Counts], slot_8: &[Counts]) -> Rules {
+    let latency_optimized = !slot_8.is_empty();
+    let headers_only: u16 = if latency_optimized { 1 | 1 << 8 } else { 1 };
+    let windows = windows_256(latency_optimized);
     Rules {
         all: 0x7fff,
-        data: 0x7ffe,
-        second_half: 0,
-        kind: kinds(false),
+        data: 0x7fff & !headers_only,
+        second_half: if latency_optimized { 0x7f80 } else { 0 },
+        kind: kinds(latency_optimized),
         states: [
             SlotStates::of(slot_0),
             SlotStates::of(others),
-            SlotStates::of(&[]),
+            SlotStates::of(slot_8),
         ],
-        windows: windows_256(false),
-        window_slots: slots_of(&windows_256(false)),
+        windows,
+        window_slots: slots_of(&windows),
         never: never(MAX_256),
-        data_per_flit: 14,
+        data_per_flit: SLOTS as u32 - headers_only.count_ones(),
         max_messages: MAX_256,
         one_data_header_slot: false,
         all_data_flits: false,
-        limited: 1,
+        limited: headers_only,
     }
 }
 
-static B256: Rules = standard_256(H_256, G_256);
-static B256_PBR: Rules = standard_256(PBR_256, PBR_256);
-
-static B256_LATENCY_OPTIMIZED: Rules = Rules {
-    all: 0x7fff,
-    data: 0x7ffe & !(1 << 8),
-    second_half: 0x7f80,
-    kind: kinds(true),
-    states: [
-        SlotStates::of(H_256),
-        SlotStates::of(G_256),
-        SlotStates::of(HS_256),
-    ],
-    windows: windows_256(true),
-    window_slots: slots_of(&windows_256(true)),
-    never: never(MAX_256),
-    data_per_flit: 13,
-    max_messages: MAX_256,
-    one_data_header_slot: false,
-    all_data_flits: false,
-    limited: 1 | 1 << 8,
-};
+static B256: Rules = rules_256(H_256, G_256, &[]);
+static B256_PBR: Rules = rules_256(PBR_256, PBR_256, &[]);
+static B256_LATENCY_OPTIMIZED: Rules = rules_256(H_256, G_256, HS_256);
 
 /// Number of distinct contents that a slot can have, with room to spare.
 const STATES: usize = 64;
