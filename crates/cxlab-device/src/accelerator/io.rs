@@ -226,9 +226,8 @@ impl Accelerator {
             }
             (Opcode::MRd, Some(register)) => {
                 let there = staging(message.source, message.tag);
-                self.hw_threads
-                    .image()
-                    .write(there, 8, self.register(register));
+                let value = self.register(register);
+                self.hw_threads.image().write(there, 8, value);
                 let mut answer = *message;
                 answer.opcode = Opcode::CplD;
                 answer.stages = LatencyStages::default();
@@ -236,10 +235,7 @@ impl Accelerator {
                 (answer.vc, answer.hops) = (0, 0);
                 self.roots.send(ctx, answer);
             }
-            _ => panic!(
-                "{:?} to an address that an accelerator has not",
-                message.opcode
-            ),
+            (opcode, _) => panic!("{opcode:?} to an address that an accelerator has not"),
         }
     }
 
@@ -549,13 +545,11 @@ impl Accelerator {
         bytes: u16,
         ordered: bool,
     ) {
-        self.roots.send(
-            ctx,
-            Message {
-                lines: u8::from(ordered),
-                data: bytes,
-                ..Message::new(opcode, hpa, tag, self.port_id, self.host, ctx.now())
-            },
-        );
+        let message = Message {
+            lines: u8::from(ordered),
+            data: bytes,
+            ..Message::new(opcode, hpa, tag, self.port_id, self.host, ctx.now())
+        };
+        self.roots.send(ctx, message);
     }
 }

@@ -20,7 +20,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, SetRoom, Statistic, TagArray};
+use cxlab_memory::{Completion, MemoryBackend, SetRoom, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{LongStage, Message};
@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::bias::{BiasStats, BiasTable};
 use super::dcoh::{AcceleratorDcohStats, Dcoh};
 use super::{Accelerator, MEDIUM};
+use crate::controller::line_request;
 
 /// A line in the cache of the device's own memory.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
@@ -412,13 +413,7 @@ impl Accelerator {
             own.waiting.pop_front();
             own.requests[id as usize].accepted = now.0;
             let dpa = own.dpa(line).unwrap_or(Dpa(0));
-            let request = MemoryRequest {
-                id,
-                dpa,
-                lines: 1,
-                write,
-            };
-            if let Some(at) = own.backend.enqueue(now, request) {
+            if let Some(at) = own.backend.enqueue(now, line_request(id, dpa, write)) {
                 // The completion time is known: a wake-up handles the completion then.
                 own.done.push(Completion { id, at });
             }

@@ -88,20 +88,15 @@ impl CoherentDevice {
             let destination = self.peers.ids[peer.index()];
             self.coherence.snoops[kind as usize] += 1;
             self.coherence.block_snoops += u64::from(lines > 1);
+            let opcode = match lines {
+                1 => kind.opcode(),
+                _ => kind.block_opcode(),
+            };
+            let hpa = self.hpa(destination, first);
+            let tag = self.snoops.take(peer, first, lines);
             let message = Message {
                 lines,
-                ..Message::new(
-                    if lines > 1 {
-                        kind.block_opcode()
-                    } else {
-                        kind.opcode()
-                    },
-                    self.hpa(destination, first),
-                    self.snoops.take(peer, first, lines),
-                    self.port_id,
-                    destination,
-                    ctx.now(),
-                )
+                ..Message::new(opcode, hpa, tag, self.port_id, destination, ctx.now())
             };
             self.offer(ctx, self.peers.ports[peer.index()], message);
         }

@@ -30,14 +30,14 @@ use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{BufferId, LinkPort, LostMessages, Outbox, Parcel};
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use cxlab_memory::{Completion, MemoryBackend, Statistic};
 use cxlab_protocol::{DecoderTable, DevLoad, Message, Opcode, PortId};
 use serde::{Deserialize, Serialize};
 
 use admission::IncomingRequest;
 
 use crate::capacity::{ChangeTimeline, DeviceChange, LineValues};
-use crate::controller::{DeviceParams, DeviceStats, WriteCompletion};
+use crate::controller::{DeviceParams, DeviceStats, WriteCompletion, line_request};
 use crate::media_errors::{MediaErrorParams, MediaErrorStats, MediaErrors};
 use crate::qos::{QosConfig, Telemetry};
 use crate::speculation::SpeculativeReads;
@@ -259,12 +259,7 @@ impl MemoryDevice {
     #[inline]
     pub fn warm(&mut self, source: PortId, hpa: Hpa, write: bool) {
         if let Some(dpa) = self.decoders.decode(source, hpa) {
-            self.backend.warm(MemoryRequest {
-                id: 0,
-                dpa,
-                lines: 1,
-                write,
-            });
+            self.backend.warm(line_request(0, dpa, write));
         }
     }
 
