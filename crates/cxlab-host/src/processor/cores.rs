@@ -349,13 +349,10 @@ impl Processor {
         if self.cores.spinning.is_empty() {
             return;
         }
-        let (mut look, keep): (Vec<_>, Vec<_>) = self
-            .cores
-            .spinning
-            .drain(..)
-            .partition(|(on, _)| *on == line);
+        let spinning = std::mem::take(&mut self.cores.spinning).into_iter();
+        let (look, keep): (Vec<_>, Vec<_>) = spinning.partition(|(on, _)| *on == line);
         self.cores.spinning = keep;
-        for (_, access) in look.drain(..) {
+        for (_, access) in look {
             let begun = self.hw_threads.issued(access.op);
             let number = self.cores.of_thread[self.hw_threads.thread_of(access.op)];
             if self.os.is_some() {

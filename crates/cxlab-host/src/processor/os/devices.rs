@@ -161,10 +161,8 @@ impl Processor {
                 AtsCompletion::default()
             }
         };
-        completion.put(
-            self.hw_threads.image(),
-            staging(message.source, message.tag),
-        );
+        let there = staging(message.source, message.tag);
+        completion.put(self.hw_threads.image(), there);
         let answer = Message {
             opcode: Opcode::CplD,
             data: 8,
