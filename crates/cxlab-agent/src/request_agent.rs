@@ -14,7 +14,7 @@ use crate::stats::{RequestRow, RequesterStats};
 /// Implements the accessors of [`RequestAgent`] with the fields that hold the root ports and the ledger.
 #[macro_export]
 macro_rules! request_agent_fields {
-    ($roots:ident, $($ledger:ident).+) => {
+    ($($roots:ident).+, $($ledger:ident).+) => {
         #[inline(always)]
         fn ledger(&self) -> &$crate::RequestLedger {
             &self.$($ledger).+
@@ -27,12 +27,12 @@ macro_rules! request_agent_fields {
 
         #[inline(always)]
         fn roots(&self) -> &$crate::RootPorts {
-            &self.$roots
+            &self.$($roots).+
         }
 
         #[inline(always)]
         fn roots_mut(&mut self) -> &mut $crate::RootPorts {
-            &mut self.$roots
+            &mut self.$($roots).+
         }
     };
 }

@@ -31,7 +31,6 @@ impl SharedMemory {
         Hpa(u64::from(device.0) << 50 | dpa.0)
     }
 
-    /// Address of a line in transit.
     fn transit_address(requester: PortId, tag: u32) -> Hpa {
         Hpa(TRANSIT_BASE | u64::from(requester.0) << 38 | u64::from(tag) << 6)
     }

@@ -355,7 +355,6 @@ impl RequesterStats {
         unserved.count(row, latency);
     }
 
-    /// Counts a served request.
     #[inline(always)]
     fn serve(&mut self, row: &RequestRow, latency: Picos, hit: bool) {
         // Reads and writes are mixed unpredictably, so the selection should

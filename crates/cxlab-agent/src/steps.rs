@@ -37,7 +37,6 @@ pub struct ThreadProgram {
     pub first_phase: u8,
 }
 
-/// Progress of a step in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum StepState {
     /// The step waits for the data of an earlier step.
@@ -50,7 +49,6 @@ enum StepState {
     Done,
 }
 
-/// What a program does next.
 pub(crate) enum NextStep {
     /// Begins this step, which has this number.
     Begin(u64, Step),
@@ -126,7 +124,6 @@ impl StepWindow {
         }
     }
 
-    /// What the program does at `now`.
     pub(crate) fn next(&mut self, now: u64) -> NextStep {
         if self.begun.is_none() {
             self.begun = Some(now);

@@ -125,7 +125,6 @@ impl ChangeTimeline {
         self.begun = now;
     }
 
-    /// Time of the next change.
     pub(crate) fn next(&self) -> Option<SimTime> {
         self.changes.last().map(|change| self.begun + change.at)
     }
@@ -176,7 +175,6 @@ impl ChangeTimeline {
         }
     }
 
-    /// Makes a change of capacity.
     fn change(&mut self, at: Picos, change: &CapacityChange, decoders: &mut DecoderTable) {
         let (host, decoder) = (change.host, change.decoder);
         let mut enable = |enabled| {
@@ -204,7 +202,6 @@ impl ChangeTimeline {
         }
     }
 
-    /// Whether a host's part of the device is in viral.
     pub(crate) fn is_viral(&self, host: PortId) -> bool {
         self.viral.contains(&host)
     }

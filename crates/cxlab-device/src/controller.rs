@@ -1,7 +1,8 @@
 //! Parameters and counters that the controllers of all memory devices have.
 
 use cxlab_engine::catalog::Part;
-use cxlab_engine::units::Picos;
+use cxlab_engine::units::{Dpa, Picos};
+use cxlab_memory::MemoryRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,6 +19,17 @@ const PARTS: &[Part] = &[Part {
 cxlab_engine::preset! {
     /// A controller with a name.
     ControllerPreset, PARTS
+}
+
+/// A request of one line to the medium, under the number `id`.
+#[inline]
+pub(crate) const fn line_request(id: u32, dpa: Dpa, write: bool) -> MemoryRequest {
+    MemoryRequest {
+        id,
+        dpa,
+        lines: 1,
+        write,
+    }
 }
 
 /// When a device sends the completion of a write.

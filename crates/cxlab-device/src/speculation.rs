@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of lines read speculatively; the oldest is dropped. *Assumed*.
 const MOST: usize = 16;
 
-/// State of a speculative read.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum SpeculativeRead {
     /// In progress in the medium, under this number; the medium reports its completion later.
@@ -24,7 +23,6 @@ pub(crate) struct SpeculativeReads {
 }
 
 impl SpeculativeReads {
-    /// Records that a speculative read of a line begins.
     pub(crate) fn begin(&mut self, dpa: Dpa, ahead: SpeculativeRead) {
         if self.lines.len() == MOST {
             self.lines.remove(0);
@@ -41,7 +39,6 @@ impl SpeculativeReads {
         }
     }
 
-    /// Whether a line has been read or is being read speculatively.
     pub(crate) fn has(&self, dpa: Dpa) -> bool {
         self.lines.iter().any(|(other, _)| *other == dpa)
     }

@@ -41,12 +41,10 @@ impl DeviceWaits {
         self.refused + self.refusing.map_or(0, |since| now.0 - since)
     }
 
-    /// Records that the medium refuses the next request.
     pub(crate) fn refuse(&mut self, now: SimTime) {
         self.refusing.get_or_insert(now.0);
     }
 
-    /// Records that the medium no longer refuses requests.
     #[inline]
     pub(crate) fn end_refusal(&mut self, now: SimTime) {
         if self.refusing.is_some() {
@@ -84,7 +82,6 @@ impl DeviceWaits {
         self.medium_ps += other.medium_ps;
     }
 
-    /// Resets the waits at the beginning of measurement.
     pub(crate) fn reset(&mut self) {
         self.all = WaitProbe::default();
         self.medium_ps = 0;

@@ -1,18 +1,16 @@
 //! The Type 3 device: contexts are bounded, and responses leave in the order of completion.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::VecDeque;
-
 use cxlab_device::{DeviceConfig, DeviceParams, MemoryDevice, WriteCompletion};
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, Ctx, Monitor, Simulation};
-use cxlab_link::{Blocked, BufferId, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel};
-use cxlab_memory::Medium;
+use cxlab_link::{CreditTable, LinkParams, LinkPort, PacketHeader, Parcel};
 use cxlab_memory::fixed::FixedParams;
+use cxlab_memory::{Medium, MediumSite};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
-use cxlab_testkit::wire;
+use cxlab_testkit::{Endpoint, wire};
 
 /// A link of the test kit with so many credits for responses.
 fn link(responses: u16) -> LinkParams {
@@ -29,25 +27,11 @@ fn end(params: &LinkParams) -> LinkPort {
 
 /// Sends its requests as fast as the link allows, and never frees a buffer if `hold` is set.
 struct Host {
-    link: LinkPort,
-    requests: VecDeque<Message>,
+    endpoint: Endpoint,
+    requests: Vec<Message>,
     hold: bool,
-    /// Time, tag and opcode of each response.
-    seen: Vec<(u64, u32, Opcode)>,
-    /// Metadata of each response.
-    metadata: Vec<MemMeta>,
-}
-
-impl Host {
-    fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some(message) = self.requests.front_mut() {
-            match self.link.send(ctx, message, message.vc, ctx.now(), |_| {}) {
-                Ok(_) => drop(self.requests.pop_front()),
-                Err(Blocked::Until(time)) => return ctx.wake_at(time, 0),
-                Err(Blocked::Credits) => return,
-            }
-        }
-    }
+    /// The responses, with their times.
+    seen: Vec<(u64, Message)>,
 }
 
 #[allow(clippy::large_enum_variant)]
@@ -60,31 +44,28 @@ impl Component for Node {
     type Payload = Parcel;
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if let Node::Host(host) = self {
-            host.go_on(ctx);
+            for request in std::mem::take(&mut host.requests) {
+                host.endpoint.send(ctx, 0, request);
+            }
         }
     }
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
             Node::Device(device) => device.arrive(ctx, port),
             Node::Host(host) => {
-                let credited = host.link.receive(parcel);
                 if let Some(message) = parcel.message {
-                    host.seen.push((ctx.now().0, message.tag, message.opcode));
-                    host.metadata.push(message.meta);
+                    host.seen.push((ctx.now().0, message));
                     if !host.hold {
-                        host.link
-                            .release(ctx, BufferId::of(message.channel(), message.vc));
+                        host.endpoint.release(ctx, &message);
                     }
                 }
-                if credited {
-                    host.go_on(ctx);
-                }
+                host.endpoint.credits(ctx, 0, parcel);
             }
         }
     }
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match self {
-            Node::Host(host) => host.go_on(ctx),
+            Node::Host(host) => host.endpoint.wake(ctx, token),
             Node::Device(device) => device.wake(ctx, token),
         }
     }
@@ -101,20 +82,17 @@ impl Ran {
         };
         device
     }
-    fn seen(&self) -> &[(u64, u32, Opcode)] {
+    fn seen(&self) -> &[(u64, Message)] {
         let Node::Host(host) = self.simulation.component(0) else {
             panic!("a host")
         };
         &host.seen
     }
-    fn metadata(&self) -> &[MemMeta] {
-        let Node::Host(host) = self.simulation.component(0) else {
-            panic!("a host")
-        };
-        &host.metadata
-    }
     fn times(&self) -> Vec<u64> {
-        self.seen().iter().map(|(at, ..)| *at).collect()
+        self.seen().iter().map(|(at, _)| *at).collect()
+    }
+    fn tags(&self) -> Vec<u32> {
+        self.seen().iter().map(|(_, message)| message.tag).collect()
     }
 }
 
@@ -144,11 +122,10 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
     });
     let set = InterleaveSet::new(Hpa(0), Bytes(1 << 20), Bytes(256), 1).unwrap();
     let host = Host {
-        link: end(&link),
+        endpoint: Endpoint::new(end(&link)),
         requests: requests.collect(),
         hold,
         seen: vec![],
-        metadata: vec![],
     };
     let device = MemoryDevice::new(DeviceConfig {
         persistent: false,
@@ -164,10 +141,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
             ..DeviceParams::default()
         },
         ports: vec![end(&link)],
-        backend: medium.backend(cxlab_memory::MediumSite::alone(
-            cxlab_engine::units::Bytes(1 << 30),
-            1,
-        )),
+        backend: medium.backend(MediumSite::alone(Bytes(1 << 30), 1)),
         decoders: DecoderTable::common(vec![DeviceDecoder::whole(set, 0)]),
     });
     let nodes = vec![Node::Host(host), Node::Device(device)];
@@ -192,14 +166,17 @@ const WAY: u64 = 2_000;
 #[test]
 fn responses_have_no_metadata() {
     let ran = run("wrWR", 4, medium(50_000, 0), 128, false);
-    assert_eq!(ran.metadata(), [MemMeta::NONE; 4]);
+    assert_eq!(ran.seen().len(), 4);
+    for (_, response) in ran.seen() {
+        assert_eq!(response.meta, MemMeta::NONE, "{response:?}");
+    }
 }
 
 #[test]
 fn a_context_is_held_until_its_response_has_left() {
     let latency = 100_000;
     let one = run("rrrr", 1, medium(latency, 0), 128, false);
-    let expected: Vec<u64> = (1..=4).map(|n| WAY + n * latency + WAY).collect();
+    let expected = [1, 2, 3, 4].map(|n| WAY + n * latency + WAY);
     assert_eq!(one.times(), expected, "one at a time");
     let two = run("rrrr", 2, medium(latency, 0), 128, false);
     let first = [WAY + latency + WAY, WAY + 1_000 + latency + WAY];
@@ -208,11 +185,8 @@ fn a_context_is_held_until_its_response_has_left() {
         [first[0], first[1], first[0] + latency, first[1] + latency]
     );
     let all = run("rrrr", 4, medium(latency, 0), 128, false);
-    assert_eq!(
-        all.times(),
-        [0, 1, 2, 3].map(|n| first[0] + n * 1_000),
-        "as fast as the link"
-    );
+    let expected = [0, 1, 2, 3].map(|n| first[0] + n * 1_000);
+    assert_eq!(all.times(), expected, "as fast as the link");
 }
 
 #[test]
@@ -228,19 +202,13 @@ fn a_medium_with_a_short_queue_bounds_what_is_in_it() {
 #[test]
 fn responses_leave_in_the_order_of_completion() {
     let ran = run("rwrw", 64, medium(100_000, 10_000), 128, false);
-    let order: Vec<(u32, Opcode)> = ran
-        .seen()
-        .iter()
-        .map(|(_, tag, opcode)| (*tag, *opcode))
-        .collect();
-    assert_eq!(
-        order,
-        [
-            (1, Opcode::Cmp),
-            (3, Opcode::Cmp),
-            (0, Opcode::MemData),
-            (2, Opcode::MemData)
-        ]
+    assert_eq!(ran.tags(), [1, 3, 0, 2]);
+    let opcodes = [Opcode::Cmp, Opcode::Cmp, Opcode::MemData, Opcode::MemData];
+    assert!(
+        ran.seen()
+            .iter()
+            .map(|(_, message)| message.opcode)
+            .eq(opcodes)
     );
     assert_eq!(ran.times()[0], WAY + 1_000 + 10_000 + WAY);
     assert_eq!(ran.times()[2], WAY + 100_000 + WAY);
@@ -272,8 +240,7 @@ fn a_blocked_response_path_bounds_what_the_device_takes_in() {
 #[test]
 fn writes_are_answered_while_no_read_can_be() {
     let ran = run("rrrww", 64, medium(1_000, 1_000), 2, true);
-    let tags: Vec<u32> = ran.seen().iter().map(|(_, tag, _)| *tag).collect();
-    assert_eq!(tags, [0, 1, 3, 4]);
+    assert_eq!(ran.tags(), [0, 1, 3, 4]);
 }
 
 #[test]
@@ -290,6 +257,5 @@ fn of_two_classes_that_wait_the_one_done_first_leaves_first() {
         ..link(128)
     };
     let ran = run_on(slow, "rrrrw", 64, medium(1_000, 1_000), false);
-    let tags: Vec<u32> = ran.seen().iter().map(|(_, tag, _)| *tag).collect();
-    assert_eq!(tags, [0, 1, 2, 3, 4]);
+    assert_eq!(ran.tags(), [0, 1, 2, 3, 4]);
 }

@@ -114,7 +114,6 @@ impl PrivateCache {
         ways.iter().any(|way| way.line == EMPTY)
     }
 
-    /// Prefetches the set of a line that will be looked up soon.
     #[inline]
     pub(crate) fn prefetch(&self, line: LineAddr) {
         let first = self.first(line);

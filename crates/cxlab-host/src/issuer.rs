@@ -99,12 +99,10 @@ impl Issuer {
         prefetch(&*self.source);
     }
 
-    /// Starts the workload.
     pub(crate) fn begin(&mut self, now: SimTime) {
         self.begun = now.0;
     }
 
-    /// Sets the least time between two issues.
     pub(crate) fn set_interval(&mut self, interval_ps: u64) {
         self.interval_ps = interval_ps;
     }
@@ -136,7 +134,6 @@ impl Issuer {
         self.exhausted && self.held.is_none()
     }
 
-    /// Handles the wake-up for issuing.
     #[inline]
     pub(crate) fn woken(&mut self, now: SimTime) {
         if now == self.wake {
@@ -175,7 +172,6 @@ impl Issuer {
         self.source.inlet().is_some_and(|inlet| inlet.is_open())
     }
 
-    /// The inlet of the source, if it has one.
     pub(crate) fn inlet(&mut self) -> Option<&mut Inlet> {
         self.source.inlet()
     }

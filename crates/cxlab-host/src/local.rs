@@ -21,7 +21,6 @@ pub struct LocalConfig {
     pub latency: Picos,
 }
 
-/// A completed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CompletedRequest {
     /// The owner's number of the request.
@@ -93,7 +92,6 @@ impl LocalMemory {
         }
     }
 
-    /// Statistics that the backend keeps.
     pub(crate) fn statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
         self.backend.statistics(now, &mut list);

@@ -132,7 +132,6 @@ enum RequestSlotKind {
     Late,
 }
 
-/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestOutcome {
     /// A hit in the private cache.
@@ -209,11 +208,13 @@ impl Requester {
         };
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
         let roots = RootPorts::new(config.ports, config.port_to, limit);
-        let interval = params.interval_ps();
-        let throttle = params
-            .throttle
-            .map(|one| Box::new(Throttle::new(one, config.steps)));
+        let overfetch = params.overfetch.as_ref();
+        let drawn = if config.values { u16::MAX } else { 0 };
+        let own = params.interval_ps();
+        let throttle = params.throttle;
+        let throttle = throttle.map(|one| Box::new(Throttle::new(one, config.steps)));
         let throttled = throttle.as_ref().map_or(0, |one| one.interval());
+        let interval = own.max(throttled);
         Requester {
             port_id: config.port_id,
             first_device: config.first_device,
@@ -221,21 +222,13 @@ impl Requester {
                 true => roots.in_order(),
                 false => roots,
             },
-            write: match (
-                config.partial && params.cache.is_none(),
-                params.partial_write,
-            ) {
-                (false, _) => Opcode::MemWr,
-                (true, PartialWrite::MemWrPtl) => Opcode::MemWrPtl,
-                (true, PartialWrite::MemRdFill) => Opcode::MemRdFill,
+            write: match params.partial_write {
+                _ if !config.partial || params.cache.is_some() => Opcode::MemWr,
+                PartialWrite::MemWrPtl => Opcode::MemWrPtl,
+                PartialWrite::MemRdFill => Opcode::MemRdFill,
             },
             map: config.map,
-            issuer: Issuer::new(
-                config.source,
-                config.rng,
-                config.limit,
-                interval.max(throttled),
-            ),
+            issuer: Issuer::new(config.source, config.rng, config.limit, interval),
             cache: params.cache.as_ref().map(PrivateCache::new),
             process_ps: params.process_time.0,
             cache_ps: params.cache.as_ref().map_or(0, |cache| cache.access_time.0),
@@ -247,17 +240,11 @@ impl Requester {
             wholes: Vec::new(),
             free_wholes: Vec::new(),
             writeback: None,
-            overfetch: params
-                .overfetch
-                .as_ref()
-                .map(|params| Box::new(Overfetch::new(params))),
+            overfetch: overfetch.map(|params| Box::new(Overfetch::new(params))),
             ledger: RequestLedger::new(config.number, config.log),
-            interval_ps: interval,
+            interval_ps: own,
             throttle,
-            values: (
-                (config.number + 1) << 12,
-                if config.values { u16::MAX } else { 0 },
-            ),
+            values: ((config.number + 1) << 12, drawn),
             joins: config.joins,
             leaves: config.leaves,
         }
@@ -325,11 +312,8 @@ impl Requester {
                     (Hpa(op.hpa.0 & !63), op.kind == OpKind::Write, whole)
                 }
             };
-            let access = self
-                .cache
-                .as_mut()
-                .map(|cache| cache.access(line.line(), write));
-            match access {
+            let cache = self.cache.as_mut();
+            match cache.map(|cache| cache.access(line.line(), write)) {
                 Some(access) if access.hit => self.hit(ctx, line, write, whole),
                 Some(access) => {
                     self.writeback = access.evicted.map(|line| Hpa(line.0 * 64));
@@ -355,7 +339,23 @@ impl Requester {
 
     /// Takes a slot for a request or a write-back.
     #[inline(always)]
-    fn take_slot(&mut self, now: SimTime, slot: RequestSlot) -> u32 {
+    fn take_slot(
+        &mut self,
+        now: SimTime,
+        hpa: Hpa,
+        write: bool,
+        kind: RequestSlotKind,
+        whole: u32,
+    ) -> (u32, RequestSlot) {
+        let slot = RequestSlot {
+            hpa,
+            issued: now.0,
+            id: self.ledger.issued(),
+            write,
+            kind,
+            merged: false,
+            whole,
+        };
         let tag = match self.free.pop() {
             Some(tag) => tag,
             None => unreachable!("issue looked for a free slot"),
@@ -364,16 +364,14 @@ impl Requester {
             self.ledger.enter(now);
         }
         self.slots[tag as usize] = slot;
-        tag
+        (tag, slot)
     }
 
     #[inline(always)]
     fn free_slot(&mut self, now: SimTime, tag: u32) -> RequestSlot {
         let slot = self.slots[tag as usize];
-        assert!(
-            slot.kind != RequestSlotKind::Free,
-            "a response to a request that was never made"
-        );
+        let is_used = slot.kind != RequestSlotKind::Free;
+        assert!(is_used, "a response to a request that was never made");
         self.slots[tag as usize].kind = RequestSlotKind::Free;
         self.free.push(tag);
         if slot.kind.is_counted() {
@@ -384,18 +382,7 @@ impl Requester {
 
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, whole: u32) {
         let now = ctx.now();
-        let id = self.ledger.issued();
-        let kind = RequestSlotKind::Hit;
-        let slot = RequestSlot {
-            hpa,
-            issued: now.0,
-            id,
-            write,
-            kind,
-            merged: false,
-            whole,
-        };
-        let tag = self.take_slot(now, slot);
+        let (tag, _) = self.take_slot(now, hpa, write, RequestSlotKind::Hit, whole);
         ctx.wake_at(SimTime(now.0 + self.cache_ps), HIT + tag);
     }
 
@@ -427,31 +414,16 @@ impl Requester {
             Some(device) => device,
             None => panic!("{hpa:?} lies outside the memory that the plan gave the workload"),
         };
-        let slot = RequestSlot {
-            hpa,
-            issued: now.0,
-            id: self.ledger.issued(),
-            write,
-            kind,
-            merged: false,
-            whole,
-        };
-        let tag = self.take_slot(now, slot);
+        let (tag, slot) = self.take_slot(now, hpa, write, kind, whole);
         match kind {
             RequestSlotKind::Writeback => self.ledger.stats.writebacks += 1,
             RequestSlotKind::Overfetch => self.ledger.stats.overfetched += 1,
             _ => {}
         }
+        let opcode = if write { self.write } else { Opcode::MemRd };
         let message = Message {
             data: self.stored(&slot),
-            ..Message::new(
-                if write { self.write } else { Opcode::MemRd },
-                hpa,
-                tag,
-                self.port_id,
-                device,
-                now,
-            )
+            ..Message::new(opcode, hpa, tag, self.port_id, device, now)
         };
         self.roots.send(ctx, message);
     }
@@ -492,15 +464,8 @@ impl Requester {
             self.log_unserved(ctx, slot, stages, hops, device, message);
             return;
         }
-        self.log(
-            ctx,
-            slot,
-            stages,
-            hops,
-            device,
-            RequestOutcome::Device,
-            message.data,
-        );
+        let (answer, value) = (RequestOutcome::Device, message.data);
+        self.log(ctx, slot, stages, hops, device, answer, value);
     }
 
     /// Handles the data of a line for a partial write: the merged line is written back. Returns
@@ -514,19 +479,17 @@ impl Requester {
         }
         slot.merged = true;
         let slot = *slot;
-        self.roots.send(
-            ctx,
-            Message {
-                source: message.destination,
-                destination: message.source,
-                opcode: Opcode::MemWr,
-                vc: 0,
-                hops: 0,
-                lines: 1,
-                data: self.stored(&slot),
-                ..*message
-            },
-        );
+        let merged = Message {
+            source: message.destination,
+            destination: message.source,
+            opcode: Opcode::MemWr,
+            vc: 0,
+            hops: 0,
+            lines: 1,
+            data: self.stored(&slot),
+            ..*message
+        };
+        self.roots.send(ctx, merged);
         true
     }
 
@@ -571,8 +534,8 @@ impl Requester {
             shared: false,
             ..slot.row(ctx.now(), stages)
         };
-        self.ledger
-            .complete(ctx, row, answer == RequestOutcome::Cache);
+        let hit = answer == RequestOutcome::Cache;
+        self.ledger.complete(ctx, row, hit);
         if slot.whole != 0 {
             let served = !matches!(answer, RequestOutcome::Denied | RequestOutcome::Poisoned);
             self.part_done(ctx.now(), slot.whole, served);

@@ -126,7 +126,6 @@ pub struct ThrottleStats {
     pub rate: Option<BytesPerSec>,
 }
 
-/// The throttle of a host.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Throttle {
     params: ThrottleParams,
@@ -171,7 +170,6 @@ impl Throttle {
         }
     }
 
-    /// Records the start of the workloads.
     pub(crate) fn begin(&mut self, now: SimTime) {
         self.begun = now;
     }

@@ -4,40 +4,17 @@
 
 mod alone;
 
-use alone::{Alone, WAY};
+use alone::{Alone, CYCLE, MEDIUM, Script, WAY, medium};
 use cxlab_engine::Simulation;
-use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_host::{CacheLevel, CoreParams, CoreStats, QUEUES, RequestAgent, RequesterStats};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
+use cxlab_workload::{Action, After, LOCAL_BASE, Step, ThreadStep};
 
-const CYCLE: u64 = 500;
 const L1: u64 = 1_000;
 const L2: u64 = 4_000;
-const MEDIUM: u64 = 50_000;
 /// A miss: a lookup in both caches, the path to the controller, the memory, and the path back.
 const MISS: u64 = L1 + L2 + 2 * WAY + MEDIUM;
-
-struct Script {
-    steps: std::vec::IntoIter<Step>,
-    result: Result<(), String>,
-    phases: Vec<Phase>,
-}
-
-cxlab_engine::cannot_save!(Script, "a list of a test");
-
-impl Program for Script {
-    fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
-        self.steps.next()
-    }
-    fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-    fn check(&self) -> Result<(), String> {
-        self.result.clone()
-    }
-}
 
 fn params() -> CoreParams {
     let level = |lines: u64, access_time| CacheLevel {
@@ -45,16 +22,7 @@ fn params() -> CoreParams {
         ways: 2,
         access_time: Picos(access_time),
     };
-    CoreParams {
-        cycle: Picos(CYCLE),
-        width: 2,
-        window: 64,
-        caches: vec![level(4, L1), level(16, L2)],
-        misses: 8,
-        prefetch: 0,
-        writebacks: 8,
-        process_time: Picos(0),
-    }
+    alone::params(vec![level(4, L1), level(16, L2)])
 }
 
 struct Ran {
@@ -64,11 +32,7 @@ struct Ran {
 }
 
 fn run(params: CoreParams, steps: Vec<Step>) -> Ran {
-    let fixed = FixedParams {
-        latency: Picos(MEDIUM),
-        ..FixedParams::default()
-    };
-    run_on(params, steps, fixed)
+    run_on(params, steps, medium(0))
 }
 
 /// A core on memory of its own that runs these steps, at most `limit` of them. `result`
@@ -80,15 +44,8 @@ fn alone(
     result: Result<(), String>,
     limit: Option<u64>,
 ) -> Simulation<Alone> {
-    let phases = ["first", "second"].map(|name| Phase {
-        name: name.to_owned(),
-        bytes: Bytes(8),
-    });
-    let program = Script {
-        steps: steps.into_iter(),
-        result,
-        phases: phases.to_vec(),
-    };
+    let steps = steps.into_iter().map(ThreadStep::Step).collect();
+    let program = Script::new(vec![steps], &["first", "second"], result);
     alone::alone(params, medium, Box::new(program), limit)
 }
 
@@ -374,10 +331,8 @@ fn a_flush_follows_the_stores_before_it() {
 fn a_slow_medium_holds_the_core_back_and_its_time_is_told() {
     // One bank of 200 ns and room for two requests: the others wait at the controller.
     let medium = FixedParams {
-        latency: Picos(MEDIUM),
-        bank_cycle: Picos(200_000),
         queue: 2,
-        ..FixedParams::default()
+        ..medium(200_000)
     };
     let ran = run_on(params(), (0..40).map(load).collect(), medium);
     assert_eq!(ran.core.misses, 40);
@@ -399,10 +354,8 @@ fn phases_are_measured_apart() {
     };
     assert_eq!((first.operations, second.operations), (2, 2));
     assert_eq!(first.end, SimTime(MISS));
-    assert_eq!(
-        (second.begin, second.time()),
-        (SimTime(MISS), Picos(L1 + MISS))
-    );
+    assert_eq!(second.begin, SimTime(MISS));
+    assert_eq!(second.time(), Picos(L1 + MISS));
 }
 
 /// The result of a core's check of a program with a wrong result, cut off after `limit` steps.

@@ -4,42 +4,14 @@
 
 mod alone;
 
-use alone::{WAY, alone};
-use cxlab_engine::rng::StreamRng;
+use alone::{CYCLE, MEDIUM, Script, WAY, medium};
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
-use cxlab_host::{CacheLevel, CoreParams, CoreStats, RequestAgent, ThreadTimes};
+use cxlab_host::{CacheLevel, CoreStats, RequestAgent, ThreadTimes};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step, SyncPoint, ThreadStep};
+use cxlab_workload::{Action, After, LOCAL_BASE, Step, SyncPoint, ThreadStep};
 
-const CYCLE: u64 = 500;
-const MEDIUM: u64 = 50_000;
 /// The cache takes no time.
 const MISS: u64 = 2 * WAY + MEDIUM;
-
-struct Script {
-    threads: Vec<std::vec::IntoIter<ThreadStep>>,
-    phases: [Phase; 1],
-}
-
-cxlab_engine::cannot_save!(Script, "a list of a test");
-
-impl Program for Script {
-    fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
-        match self.threads[0].next()? {
-            ThreadStep::Step(step) => Some(step),
-            ThreadStep::Sync(_) => panic!("a program of one thread"),
-        }
-    }
-    fn threads(&self) -> usize {
-        self.threads.len()
-    }
-    fn next_of(&mut self, thread: usize, _rng: &mut StreamRng) -> Option<ThreadStep> {
-        self.threads[thread].next()
-    }
-    fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-}
 
 struct Ran {
     core: CoreStats,
@@ -54,28 +26,13 @@ impl Ran {
 }
 
 fn run_on(threads: Vec<Vec<ThreadStep>>, medium: FixedParams) -> Ran {
-    let params = CoreParams {
-        cycle: Picos(CYCLE),
-        width: 2,
-        window: 64,
-        caches: vec![CacheLevel {
-            size: Bytes(64 << 10),
-            ways: 16,
-            access_time: Picos(0),
-        }],
-        misses: 8,
-        prefetch: 0,
-        writebacks: 8,
-        process_time: Picos(0),
-    };
-    let program = Script {
-        threads: threads.into_iter().map(Vec::into_iter).collect(),
-        phases: [Phase {
-            name: "all".to_owned(),
-            bytes: Bytes(8),
-        }],
-    };
-    let mut simulation = alone(params, medium, Box::new(program), None);
+    let params = alone::params(vec![CacheLevel {
+        size: Bytes(64 << 10),
+        ways: 16,
+        access_time: Picos(0),
+    }]);
+    let program = Script::new(threads, &["all"], Ok(()));
+    let mut simulation = alone::alone(params, medium, Box::new(program), None);
     simulation.run(1, SimTime::NEVER, &Default::default());
     let core = &simulation.component(0).0;
     Ran {
@@ -86,11 +43,7 @@ fn run_on(threads: Vec<Vec<ThreadStep>>, medium: FixedParams) -> Ran {
 }
 
 fn run(threads: Vec<Vec<ThreadStep>>) -> Ran {
-    let medium = FixedParams {
-        latency: Picos(MEDIUM),
-        ..FixedParams::default()
-    };
-    let ran = run_on(threads, medium);
+    let ran = run_on(threads, medium(0));
     assert!(ran.done);
     ran
 }
@@ -172,11 +125,7 @@ fn a_thread_begins_when_another_has_made_it() {
 
 #[test]
 fn threads_share_a_medium_and_take_twice_as_long() {
-    let medium = || FixedParams {
-        latency: Picos(MEDIUM),
-        bank_cycle: Picos(200_000),
-        ..FixedParams::default()
-    };
+    let medium = || medium(200_000);
     let lines = |first| -> Vec<ThreadStep> {
         let lines = first..first + 200;
         lines.map(|line| load(line, After::Nothing)).collect()

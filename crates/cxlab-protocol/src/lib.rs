@@ -1,6 +1,23 @@
 //! The vocabulary of CXL: messages and opcodes, flit packing, HDM decoders, coherence tables. Pure
 //! data: no clock, no input or output.
 
+/// Defines an enum whose values are also listed in `ALL`, in the order of the enum.
+macro_rules! listed {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$about:meta])* $value:ident $(= $code:literal)?,)*
+    }) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$about])* $value $(= $code)?,)*
+        }
+
+        impl $name {
+            /// All values, in the order of the enum.
+            pub const ALL: [$name; [$($name::$value),*].len()] = [$($name::$value),*];
+        }
+    };
+}
+
 pub mod coherence;
 pub mod coverage;
 mod decoder_table;

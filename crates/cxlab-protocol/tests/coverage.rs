@@ -8,7 +8,7 @@ use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
-use cxlab_protocol::coverage::{COVERAGE, Coverage, Modelled};
+use cxlab_protocol::coverage::{COVERAGE, Modelled};
 use cxlab_protocol::{Channel, Opcode};
 
 const DOCUMENT: &str = concat!(
@@ -20,14 +20,13 @@ const DOCUMENT: &str = concat!(
 fn every_opcode_has_one_row_under_its_code() {
     // CXL.io packets have no opcodes of CXL.
     for &opcode in Opcode::ALL.iter().filter(|one| !one.channel().is_io()) {
-        let rows: Vec<&Coverage> = COVERAGE
-            .iter()
-            .filter(|row| row.opcode == Some(opcode))
-            .collect();
-        assert_eq!(rows.len(), 1, "{opcode:?}");
+        let mut rows = COVERAGE.iter().filter(|row| row.opcode == Some(opcode));
+        let (Some(row), None) = (rows.next(), rows.next()) else {
+            panic!("{opcode:?} has not one row");
+        };
         let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
-        let named = plain(rows[0].name) == plain(opcode.name());
-        assert!(named || rows[0].name == "data", "{opcode:?}");
+        let named = plain(row.name) == plain(opcode.name());
+        assert!(named || row.name == "data", "{opcode:?}");
     }
     let mut places: Vec<_> = COVERAGE
         .iter()
@@ -114,12 +113,10 @@ fn document() -> String {
             title(channel)
         );
         for row in COVERAGE.iter().filter(|row| row.channel == channel) {
+            let modelled = row.modelled.name();
             text += &format!(
-                "| {} | {} | {} | {} |\n",
-                row.name,
-                row.code,
-                row.modelled.name(),
-                row.remark
+                "| {} | {} | {modelled} | {} |\n",
+                row.name, row.code, row.remark
             );
         }
     }

@@ -61,16 +61,14 @@ fn headers_of_the_four_lines_that_a_flit_has_room_for_share_a_slot() {
 
 #[test]
 fn a_slot_mixes_only_what_a_format_mixes() {
-    let slots = |format, messages: &[Channel]| header_slots(format, messages);
+    let slots = header_slots;
     // Two GO and their data share H1; a GO and a snoop share H0, but not with a third message.
     assert_eq!(slots(FlitFormat::B68, &[H2dData, H2dRsp, H2dRsp]), 1);
     assert_eq!(slots(FlitFormat::B68, &[H2dReq, H2dRsp]), 1);
     assert_eq!(slots(FlitFormat::B68, &[H2dReq, H2dRsp, H2dRsp]), 2);
     // CXL.mem and CXL.cache together: a write completion with snooped data (H0 of D2H).
-    assert_eq!(
-        slots(FlitFormat::B68, &[D2hData, D2hRsp, D2hRsp, Channel::S2mNdr]),
-        1
-    );
+    let both = [D2hData, D2hRsp, D2hRsp, Channel::S2mNdr];
+    assert_eq!(slots(FlitFormat::B68, &both), 1);
     // 256-byte flits: a request shares H2 with one snoop response; a data header shares nothing.
     assert_eq!(slots(FlitFormat::B256, &[D2hReq, D2hRsp]), 1);
     assert_eq!(slots(FlitFormat::B256, &[D2hReq, D2hRsp, D2hRsp]), 2);

@@ -137,7 +137,6 @@ impl OutstandingOp {
     }
 }
 
-/// The code that a hardware thread runs.
 enum HwThreadCode {
     Thread(Thread),
     Program(Box<StepWindow>),
@@ -159,7 +158,6 @@ impl SaveState for HwThreadCode {
     }
 }
 
-/// What the code of a hardware thread does next.
 enum NextOp {
     Op(u32),
     NotBefore(u64),
@@ -434,7 +432,6 @@ impl HwThreads {
         }
     }
 
-    /// The next step of a program.
     fn next_step(&mut self, hw_thread: usize, now: SimTime) -> NextOp {
         let HwThread { code, ended, .. } = &mut self.hw_threads[hw_thread];
         let HwThreadCode::Program(steps) = code else {
@@ -652,7 +649,6 @@ impl HwThreads {
         self.complete(ctx, id);
     }
 
-    /// Enters a completed request into the ledger.
     fn record_completion(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &OutstandingOp) {
         let now = ctx.now();
         let mut stages = op.last.stages;

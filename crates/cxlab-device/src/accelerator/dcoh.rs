@@ -61,7 +61,6 @@ impl Dcoh {
         matches!(self.phase(line), Phase::Snooping(_))
     }
 
-    /// Whether a line is being read for the host.
     pub(super) fn is_reading(&self, line: LineAddr) -> bool {
         matches!(self.phase(line), Phase::Reading(_))
     }

@@ -8,7 +8,6 @@ use cxlab_agent::{
     Access, AccessOutcome, AccessResponse, Failure, MACHINE_CHECK, interrupt_address,
 };
 use cxlab_engine::Ctx;
-use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 use cxlab_protocol::Opcode;
 
@@ -28,17 +27,6 @@ impl Accelerator {
         self.machine_check(ctx);
     }
 
-    /// [`Self::poisoned`] for an access that the cache serves.
-    pub(super) fn poisoned_hit(
-        &mut self,
-        ctx: &mut Ctx<'_, Parcel>,
-        access: &Access,
-        begun: SimTime,
-        at: SimTime,
-    ) {
-        self.poisoned(ctx, access, AccessResponse::by_cache(begun, at));
-    }
-
     /// Raises a machine check, because data read for a thread are poison.
     pub(super) fn machine_check(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.hmc.machine_checks += 1;
@@ -47,7 +35,6 @@ impl Accelerator {
         self.end_threads(ctx);
     }
 
-    /// Ends all threads of the device, because their process ends.
     pub(super) fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(done) = self.hw_threads.end_threads(now) else {

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::Accelerator;
 use super::hmc::TransactionEntry;
 
-/// Progress of the flush.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub(super) enum FlushProgress {
     /// Threads are running, or their requests are outstanding.

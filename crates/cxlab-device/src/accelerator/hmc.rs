@@ -108,7 +108,6 @@ impl CacheTransactions {
     }
 }
 
-/// How often an access has looked up its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LookupAttempt {
     /// Its first lookup: the access has not begun.
@@ -119,7 +118,6 @@ pub(super) enum LookupAttempt {
     InTurn,
 }
 
-/// Outcome of an access's lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LookupOutcome {
     /// The access is complete, or will be at a known time.
@@ -265,10 +263,9 @@ impl Accelerator {
             return;
         };
         let mut wanted = PrefetchCandidates::default();
-        let outcome = if hit {
-            PageAccessResult::Hit
-        } else {
-            PageAccessResult::Miss
+        let outcome = match hit {
+            true => PageAccessResult::Hit,
+            false => PageAccessResult::Miss,
         };
         prefetcher.accessed(line.0, outcome, &mut wanted);
         for wanted in wanted.as_slice() {
@@ -352,16 +349,9 @@ impl Accelerator {
         let id = self.transactions.free.pop()?;
         self.transactions.entries[id as usize] = TransactionEntry {
             line,
-            state: LineState::default(),
             slot,
-            first: NONE,
-            last: NONE,
-            snoop: 0,
             used: true,
-            flip: false,
-            asked: false,
-            with: 0,
-            poison: false,
+            ..TransactionEntry::default()
         };
         match slot {
             Some(slot) => {
@@ -400,15 +390,8 @@ impl Accelerator {
         self.transactions.entries[id as usize] = TransactionEntry {
             line,
             state: next,
-            slot: None,
-            first: NONE,
-            last: NONE,
-            snoop: 0,
             used: true,
-            flip: false,
-            asked: false,
-            with: 0,
-            poison: false,
+            ..TransactionEntry::default()
         };
         self.transactions.leaving.push(id);
         for action in actions.iter() {
@@ -452,7 +435,6 @@ impl Accelerator {
         Some(waiter)
     }
 
-    /// Performs an access whose line is in the cache.
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime, slot: Slot) {
         self.hmc.hits += 1;
         let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
@@ -461,17 +443,31 @@ impl Accelerator {
             self.cache[slot].locked = at.0;
         }
         self.hw_threads.used(0, access.line());
+        self.take_effect(ctx, access, AccessResponse::by_cache(begun, at));
+    }
+
+    /// Performs an access to the copy in a cache. The access fails if it consumes poison, spins if it
+    /// waits for another value, and otherwise completes with `answer`.
+    #[inline]
+    pub(super) fn take_effect(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: &Access,
+        answer: AccessResponse,
+    ) {
         if self.perform(access, true) {
-            self.poisoned_hit(ctx, access, begun, at);
-            return;
-        }
-        if self.hw_threads.waits_on(access) {
+            self.poisoned(
+                ctx,
+                access,
+                AccessResponse::by_cache(answer.begun, answer.at),
+            );
+        } else if self.hw_threads.waits_on(access) {
             self.spin(ctx, access);
-            return;
-        }
-        self.over(ctx, access, AccessResponse::by_cache(begun, at));
-        if access.kind.writes() {
-            self.changed(ctx, access.line());
+        } else {
+            self.over(ctx, access, answer);
+            if access.kind.writes() {
+                self.changed(ctx, access.line());
+            }
         }
     }
 
@@ -493,10 +489,9 @@ impl Accelerator {
             }
             self.perform(&access, false);
             count += 1;
-            place = if access.kind == AccessKind::Push {
-                next
-            } else {
-                NONE
+            place = match access.kind {
+                AccessKind::Push => next,
+                _ => NONE,
             };
         }
         self.transactions.entries[id as usize].with = count.saturating_sub(1);
@@ -525,7 +520,6 @@ fn is_write(line: Line) -> bool {
     )
 }
 
-/// The event of the table for an access.
 fn event_of(access: &Access, held: Line, cache: &HmcParams) -> Event {
     use StoreRequest as Stores;
     let whole = access.is_whole();

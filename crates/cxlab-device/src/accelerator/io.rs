@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accelerator, DMA, OP};
 
-/// A DMA descriptor in the engine.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct DmaDescriptor {
     op: u32,
@@ -122,7 +121,6 @@ impl DmaEngine {
         self.descriptors.iter().flatten().count() as u64
     }
 
-    /// Resets the counters at the beginning of measurement.
     pub(super) fn begin_measurement(&mut self) {
         (self.descriptors_done, self.bytes_read, self.bytes_written) = (0, 0, 0);
     }
@@ -213,7 +211,6 @@ impl Accelerator {
         }
     }
 
-    /// Handles a CXL.io transaction that arrives.
     pub(super) fn io_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if let Some(ats) = AtsMessage::at(message.hpa) {
             self.ats_message(ctx, message, ats);
@@ -229,9 +226,8 @@ impl Accelerator {
             }
             (Opcode::MRd, Some(register)) => {
                 let there = staging(message.source, message.tag);
-                self.hw_threads
-                    .image()
-                    .write(there, 8, self.register(register));
+                let value = self.register(register);
+                self.hw_threads.image().write(there, 8, value);
                 let mut answer = *message;
                 answer.opcode = Opcode::CplD;
                 answer.stages = LatencyStages::default();
@@ -239,10 +235,7 @@ impl Accelerator {
                 (answer.vc, answer.hops) = (0, 0);
                 self.roots.send(ctx, answer);
             }
-            _ => panic!(
-                "{:?} to an address that an accelerator has not",
-                message.opcode
-            ),
+            (opcode, _) => panic!("{opcode:?} to an address that an accelerator has not"),
         }
     }
 
@@ -552,13 +545,11 @@ impl Accelerator {
         bytes: u16,
         ordered: bool,
     ) {
-        self.roots.send(
-            ctx,
-            Message {
-                lines: u8::from(ordered),
-                data: bytes,
-                ..Message::new(opcode, hpa, tag, self.port_id, self.host, ctx.now())
-            },
-        );
+        let message = Message {
+            lines: u8::from(ordered),
+            data: bytes,
+            ..Message::new(opcode, hpa, tag, self.port_id, self.host, ctx.now())
+        };
+        self.roots.send(ctx, message);
     }
 }

@@ -77,7 +77,6 @@ impl LineLocks {
         (waiting.count() + self.data.len()) as u64
     }
 
-    /// Whether a request waits for a line.
     fn is_awaited(&self, line: LineAddr) -> bool {
         let mut queues = self.queues.iter();
         queues.any(|queue| queue.line == line && !queue.is_empty())

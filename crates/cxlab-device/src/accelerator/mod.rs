@@ -29,7 +29,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::{LineAddr, Picos, SimTime};
+use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
 use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
@@ -165,29 +165,28 @@ impl Accelerator {
     /// A cache with more lines than a tag array supports, or an illegal translation cache.
     pub fn new(config: AcceleratorConfig) -> Result<Accelerator, AcceleratorError> {
         let params = config.params;
-        let translator = match config.translates {
-            true => {
-                let atc = Atc::new(&params.atc, config.rng.part("atc"));
-                let atc = atc.map_err(AcceleratorError::Atc)?;
-                Some(Translator::new(atc, &params.atc.cache))
-            }
-            false => None,
+        let mut translator = None;
+        if config.translates {
+            let atc = Atc::new(&params.atc, config.rng.part("atc"));
+            let atc = atc.map_err(AcceleratorError::Atc)?;
+            translator = Some(Translator::new(atc, &params.atc.cache));
+        }
+        let geometry = |size: Bytes, ways: u32| {
+            let ways = u64::from(ways.max(1));
+            let sets = (size.0 / LINE_BYTES / ways).max(1);
+            Geometry::set_associative(sets * ways, ways)
         };
-        let ways = u64::from(params.cache.ways.max(1));
-        let sets = (params.cache.size.0 / 64 / ways).max(1);
-        let geometry = Geometry::set_associative(sets * ways, ways)?;
+        let hmc = geometry(params.cache.size, params.cache.ways)?;
+        let dmc = geometry(params.dmc.size, params.dmc.ways)?;
         let Some(lru) = victim::build("lru") else {
             unreachable!("the catalog of victim policies has lru")
         };
-        let sets = (params.dmc.size.0 / 64 / u64::from(params.dmc.ways.max(1))).max(1);
-        let ways = u64::from(params.dmc.ways.max(1));
-        let dmc = Geometry::set_associative(sets * ways, ways)?;
         let own = config.memory.map(|memory| {
             let tags = TagArray::new(dmc, lru.as_ref(), StreamRng::new(0, "lru"));
             OwnMemory::new(memory, tags, params.dmc.write_buffer)
         });
         Ok(Accelerator {
-            cache: TagArray::new(geometry, lru.as_ref(), StreamRng::new(0, "lru")),
+            cache: TagArray::new(hmc, lru.as_ref(), StreamRng::new(0, "lru")),
             cache_free: 0,
             transactions: CacheTransactions::new(params.cache.misses.max(2)),
             queues: ResourceQueues::default(),
@@ -257,11 +256,9 @@ impl Accelerator {
             ("host_reads", own.host_reads),
             ("host_writes", own.host_writes),
         ];
-        let list = list.into_iter().map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value: value as f64,
-        });
-        let mut list: Vec<Statistic> = list.collect();
+        let counts = list.map(|(name, value)| (name, value as f64));
+        let mut list = Vec::new();
+        Statistic::append(&mut list, "", &counts);
         if let Some(own) = &self.own {
             own.statistics(now, &mut list);
         }

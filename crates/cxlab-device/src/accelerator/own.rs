@@ -20,7 +20,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, SetRoom, Statistic, TagArray};
+use cxlab_memory::{Completion, MemoryBackend, SetRoom, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{LongStage, Message};
@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::bias::{BiasStats, BiasTable};
 use super::dcoh::{AcceleratorDcohStats, Dcoh};
 use super::{Accelerator, MEDIUM};
+use crate::controller::line_request;
 
 /// A line in the cache of the device's own memory.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
@@ -45,7 +46,6 @@ pub(super) struct ReceivedMessage {
     pub(super) port: u16,
 }
 
-/// Purpose of a request to the medium.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum MediumRequestKind {
     Free,
@@ -186,7 +186,6 @@ impl OwnMemory {
         }
     }
 
-    /// Whether this memory contains a line.
     pub(super) fn owns(&self, line: LineAddr) -> bool {
         self.dpa(line).is_some()
     }
@@ -286,10 +285,7 @@ impl OwnMemory {
                 refused,
             ],
         };
-        list.extend(own.into_iter().map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value,
-        }));
+        Statistic::append(list, "", &own);
         let mut medium = Vec::new();
         self.backend.statistics(now, &mut medium);
         list.extend(medium.into_iter().map(|one| Statistic {
@@ -300,7 +296,6 @@ impl OwnMemory {
 }
 
 impl Accelerator {
-    /// Whether a line is in the device's own memory.
     #[inline]
     pub(super) fn owns_line(&self, line: LineAddr) -> bool {
         self.own.as_ref().is_some_and(|own| own.owns(line))
@@ -361,18 +356,7 @@ impl Accelerator {
             way.locked = at.0;
         }
         self.hw_threads.used(0, line);
-        if self.perform(access, true) {
-            self.poisoned_hit(ctx, access, begun, at);
-            return;
-        }
-        if self.hw_threads.waits_on(access) {
-            self.spin(ctx, access);
-            return;
-        }
-        self.over(ctx, access, AccessResponse::by_cache(begun, at));
-        if access.kind.writes() {
-            self.changed(ctx, line);
-        }
+        self.take_effect(ctx, access, AccessResponse::by_cache(begun, at));
     }
 
     pub(super) fn ask_medium(
@@ -429,13 +413,7 @@ impl Accelerator {
             own.waiting.pop_front();
             own.requests[id as usize].accepted = now.0;
             let dpa = own.dpa(line).unwrap_or(Dpa(0));
-            let request = MemoryRequest {
-                id,
-                dpa,
-                lines: 1,
-                write,
-            };
-            if let Some(at) = own.backend.enqueue(now, request) {
+            if let Some(at) = own.backend.enqueue(now, line_request(id, dpa, write)) {
                 // The completion time is known: a wake-up handles the completion then.
                 own.done.push(Completion { id, at });
             }
@@ -462,7 +440,6 @@ impl Accelerator {
         }
     }
 
-    /// Handles completions of the medium.
     pub(super) fn medium_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(own) = &mut self.own else { return };
@@ -571,27 +548,18 @@ impl Accelerator {
         request: &MediumRequest,
     ) {
         let access = waiter.access;
-        let line = access.line();
         let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
             at += self.cycles(self.params.atomic_cycles);
         }
         if let Some(own) = &mut self.own
-            && let Some(slot) = own.dmc.find(line)
+            && let Some(slot) = own.dmc.find(access.line())
         {
             let way = &mut own.dmc[slot];
             way.dirty |= access.kind.writes();
             if access.kind == AccessKind::Atomic {
                 way.locked = at.0;
             }
-        }
-        if self.perform(&access, true) {
-            self.poisoned_hit(ctx, &access, SimTime(waiter.begun), at);
-            return;
-        }
-        if self.hw_threads.waits_on(&access) {
-            self.spin(ctx, &access);
-            return;
         }
         let mut answer = AccessResponse::by_cache(SimTime(waiter.begun), at);
         answer.stages = Default::default();
@@ -601,9 +569,6 @@ impl Accelerator {
         let sum: u64 = answer.stages.iter().sum();
         answer.stages[HOST_QUEUE] = at.0 - waiter.begun - sum;
         answer.device = cxlab_agent::LOCAL;
-        self.over(ctx, &access, answer);
-        if access.kind.writes() {
-            self.changed(ctx, line);
-        }
+        self.take_effect(ctx, &access, answer);
     }
 }

@@ -33,7 +33,6 @@ enum EffectTime {
 }
 
 impl Accelerator {
-    /// Handles a CXL.cache message that arrives.
     pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.channel() == Channel::H2dReq {
             self.snooped(ctx, message);
@@ -162,11 +161,9 @@ impl Accelerator {
                 data.cache = data.cache.with(CacheMeta::BYTE_ENABLES, partial);
                 self.roots.send(ctx, data);
             }
-            (Action::EvictData, Some(message)) => {
-                self.send(ctx, line, Opcode::D2hData, id, message, false);
-            }
-            (Action::BogusData, Some(message)) => {
-                self.send(ctx, line, Opcode::D2hData, id, message, true);
+            (Action::EvictData | Action::BogusData, Some(message)) => {
+                let bogus = action == Action::BogusData;
+                self.send(ctx, line, Opcode::D2hData, id, message, bogus);
             }
             (Action::CompleteStore, None) => {
                 // A push of a line that the cache owns is stored in the cache, and

@@ -118,7 +118,6 @@ impl Accelerator {
         true
     }
 
-    /// Removes a processing element from the queue for resources.
     pub(super) fn leave_room(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: u32) {
         if self.queues.room.is_empty() {
             return;

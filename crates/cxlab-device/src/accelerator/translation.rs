@@ -30,7 +30,6 @@ const PROCESS: Pasid = Pasid(1);
 /// First tag of Translation Requests, above those of DMA.
 const TAGS: u32 = 1 << 14;
 
-/// Outcome of a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TranslationOutcome {
     /// The access has its physical address.
@@ -116,12 +115,10 @@ impl Translator {
         self.atc.most_requests()
     }
 
-    /// Resets the counters at the beginning of measurement.
     pub(super) fn begin_measurement(&mut self) {
         self.counts = TranslationCounters::default();
     }
 
-    /// Appends the counters by name.
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let counts = &self.counts;
         let own = [
@@ -137,10 +134,7 @@ impl Translator {
             ("page_blocks", counts.blocked.count() as f64),
             ("page_block_ns", counts.blocked.mean_ns()),
         ];
-        list.extend(own.map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value,
-        }));
+        Statistic::append(list, "", &own);
     }
 
     fn tag(&mut self, page: Page) -> u32 {
@@ -353,7 +347,6 @@ impl Accelerator {
         self.send_io(ctx, opcode, hpa, tag, 8, true);
     }
 
-    /// Handles an ATS message from the host.
     pub(super) fn ats_message(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

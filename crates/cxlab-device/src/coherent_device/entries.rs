@@ -60,7 +60,6 @@ impl CoherentDevice {
         false
     }
 
-    /// Allocates a free entry for a line.
     pub(super) fn take_entry(&mut self, number: u32) {
         self.log_entry(number, true);
         let busy = self.lines.get_mut(number);

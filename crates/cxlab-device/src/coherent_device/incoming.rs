@@ -13,7 +13,6 @@ use super::outgoing::Response;
 use super::{BufferedMessage, CoherentDevice, parse, row};
 
 impl CoherentDevice {
-    /// Handles a holder's response to a snoop.
     pub(super) fn snoop_answered(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

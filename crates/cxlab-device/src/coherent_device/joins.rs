@@ -22,7 +22,6 @@ use super::{CoherentDevice, dpa_of};
 /// Token of the wake-up for snoops whose time has passed.
 pub(super) const JOIN: u32 = u32::MAX - 2;
 
-/// Outcome of adding a snoop.
 enum JoinOutcome {
     /// The snoop is the first of its block, which leaves at this time.
     First(SimTime),
@@ -72,7 +71,6 @@ impl SnoopJoiner {
         })
     }
 
-    /// Adds a snoop to its block.
     fn add(&mut self, now: SimTime, kind: Snoop, peer: Peer, line: LineAddr) -> JoinOutcome {
         let block = LineAddr(line.0 & !u64::from(self.size - 1));
         let place = 1 << (line.0 - block.0);
@@ -98,7 +96,6 @@ impl SnoopJoiner {
         JoinOutcome::Completes(complete)
     }
 
-    /// Takes the first block that is due.
     fn pop(&mut self, now: SimTime) -> Option<JoinedSnoop> {
         let is_due = self.waiting.front().is_some_and(|one| one.due <= now);
         is_due.then(|| self.waiting.pop_front()).flatten()
@@ -127,7 +124,6 @@ impl CoherentDevice {
         }
     }
 
-    /// Sends the blocks that are due.
     pub(super) fn send_due(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         while let Some(due) = self.joins.as_mut().and_then(|joins| joins.pop(now)) {

@@ -6,13 +6,14 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Dpa, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
+use cxlab_memory::{Completion, MemoryBackend};
 use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::Event;
 use serde::{Deserialize, Serialize};
 
 use super::CoherentDevice;
 use super::lines::NONE;
+use crate::controller::line_request;
 use crate::waits::DeviceWait;
 
 /// The next access of the medium: a read for a request, or a write if `request` is `NONE`.
@@ -60,7 +61,6 @@ impl MediumQueue {
         }
     }
 
-    /// Number of writes in the medium.
     pub(super) fn writing(&self) -> u32 {
         self.next_write - self.first_write - self.write_numbers.len() as u32
     }
@@ -80,12 +80,7 @@ impl CoherentDevice {
                     self.medium.next_write += 1;
                     self.medium.next_write - 1
                 });
-                let write = MemoryRequest {
-                    id,
-                    dpa,
-                    lines: 1,
-                    write: true,
-                };
+                let write = line_request(id, dpa, true);
                 if self.medium.backend.enqueue(now, write).is_some() {
                     self.medium.write_numbers.push(id);
                 }
@@ -99,12 +94,7 @@ impl CoherentDevice {
                 waited.note(&mut reader.message);
                 self.waits.count(waited);
                 reader.since = now;
-                let read = MemoryRequest {
-                    id: request,
-                    dpa,
-                    lines: 1,
-                    write: false,
-                };
+                let read = line_request(request, dpa, false);
                 if let Some(at) = self.medium.backend.enqueue(now, read) {
                     self.medium.ending.push_back((at, request));
                 }

@@ -366,7 +366,6 @@ impl CoherentDevice {
         self.timeline.catch_up(&mut self.decoders)
     }
 
-    /// Makes the changes of shares that are due.
     #[cold]
     fn change_shares(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let telemetry = self.telemetry.as_deref_mut();
@@ -429,20 +428,7 @@ impl CoherentDevice {
                     self.release(ctx, &arrived);
                     self.snoop_answered(ctx, &message, peer);
                 }
-                Channel::S2mNdr
-                | Channel::S2mDrs
-                | Channel::S2mBisnp
-                | Channel::D2hReq
-                | Channel::D2hRsp
-                | Channel::D2hData
-                | Channel::H2dReq
-                | Channel::H2dRsp
-                | Channel::H2dData
-                | Channel::IoPosted
-                | Channel::IoNonPosted
-                | Channel::IoCompletion => {
-                    panic!("{:?} was routed to a device", message.opcode)
-                }
+                _ => panic!("{:?} was routed to a device", message.opcode),
             }
             self.go_on(ctx);
         }
@@ -464,7 +450,6 @@ impl CoherentDevice {
         self.note_backpressure(ctx.now());
     }
 
-    /// Handles completions of the medium.
     fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         if now == self.medium.wake {
@@ -523,7 +508,6 @@ impl CoherentDevice {
         }
     }
 
-    /// The requester that sent a message.
     #[inline]
     fn peer(&self, message: &Message) -> Peer {
         match self.peers.numbers.get(usize::from(message.source.0)) {
@@ -532,7 +516,6 @@ impl CoherentDevice {
         }
     }
 
-    /// Device physical address of a message.
     #[inline]
     fn dpa(&self, message: &Message) -> Dpa {
         match self.decoders.decode(message.source, message.hpa) {
@@ -549,7 +532,6 @@ impl CoherentDevice {
     }
 }
 
-/// The request or response that a message encodes.
 fn parse(message: &Message) -> M2s {
     let meta = message.meta;
     match M2s::from_fields(message.opcode, meta.field(), meta.value(), meta.snoop()) {

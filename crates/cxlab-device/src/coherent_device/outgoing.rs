@@ -12,7 +12,6 @@ use cxlab_protocol::{CacheMeta, Channel, DevLoad, MemMeta, Message, PortId};
 use super::lines::{Contexts, NONE};
 use super::{CoherentDevice, ResponseCounts, dpa_of};
 
-/// Content of a response.
 #[derive(Clone, Copy)]
 pub(super) struct Response {
     pub(super) opcode: S2m,
@@ -89,20 +88,15 @@ impl CoherentDevice {
             let destination = self.peers.ids[peer.index()];
             self.coherence.snoops[kind as usize] += 1;
             self.coherence.block_snoops += u64::from(lines > 1);
+            let opcode = match lines {
+                1 => kind.opcode(),
+                _ => kind.block_opcode(),
+            };
+            let hpa = self.hpa(destination, first);
+            let tag = self.snoops.take(peer, first, lines);
             let message = Message {
                 lines,
-                ..Message::new(
-                    if lines > 1 {
-                        kind.block_opcode()
-                    } else {
-                        kind.opcode()
-                    },
-                    self.hpa(destination, first),
-                    self.snoops.take(peer, first, lines),
-                    self.port_id,
-                    destination,
-                    ctx.now(),
-                )
+                ..Message::new(opcode, hpa, tag, self.port_id, destination, ctx.now())
             };
             self.offer(ctx, self.peers.ports[peer.index()], message);
         }

@@ -3,10 +3,10 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Dpa, Hpa, SimTime};
 use cxlab_link::{BufferId, Parcel};
-use cxlab_memory::MemoryRequest;
 use cxlab_protocol::{CacheMeta, Message, Opcode, PortId};
 
 use super::{MemoryDevice, Request};
+use crate::controller::line_request;
 use crate::speculation::SpeculativeRead;
 use crate::waits::DeviceWait;
 
@@ -58,7 +58,6 @@ impl<'a> IncomingRequest<'a> {
         }
     }
 
-    /// The whole message.
     pub(super) fn message(&self, ctx: &Ctx<'_, Parcel>) -> Message {
         match self.waited.copied().or(ctx.received().message) {
             Some(message) => message,
@@ -127,12 +126,7 @@ impl MemoryDevice {
             }
         }
         let id = self.next_id();
-        let request = MemoryRequest {
-            id,
-            dpa,
-            lines: 1,
-            write,
-        };
+        let request = line_request(id, dpa, write);
         let posted = write && self.posts;
         if posted {
             self.backend.defer();
@@ -144,13 +138,9 @@ impl MemoryDevice {
                 if posted {
                     self.posted += 1;
                     let request = self.requests[id as usize];
-                    self.answer(
-                        ctx,
-                        IncomingRequest::waited(&request),
-                        DeviceWait::default(),
-                        0,
-                        now,
-                    );
+                    let (request, noted) =
+                        (IncomingRequest::waited(&request), DeviceWait::default());
+                    self.answer(ctx, request, noted, 0, now);
                 }
             }
         }
@@ -175,13 +165,7 @@ impl MemoryDevice {
         }
         self.stats.speculative_reads += 1;
         let id = self.next_id();
-        let request = MemoryRequest {
-            id,
-            dpa,
-            lines: 1,
-            write: false,
-        };
-        let ahead = match self.backend.enqueue(now, request) {
+        let ahead = match self.backend.enqueue(now, line_request(id, dpa, false)) {
             Some(at) => SpeculativeRead::At(at),
             None => {
                 let request = Request {

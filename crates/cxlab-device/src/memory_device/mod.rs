@@ -30,14 +30,14 @@ use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{BufferId, LinkPort, LostMessages, Outbox, Parcel};
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use cxlab_memory::{Completion, MemoryBackend, Statistic};
 use cxlab_protocol::{DecoderTable, DevLoad, Message, Opcode, PortId};
 use serde::{Deserialize, Serialize};
 
 use admission::IncomingRequest;
 
 use crate::capacity::{ChangeTimeline, DeviceChange, LineValues};
-use crate::controller::{DeviceParams, DeviceStats, WriteCompletion};
+use crate::controller::{DeviceParams, DeviceStats, WriteCompletion, line_request};
 use crate::media_errors::{MediaErrorParams, MediaErrorStats, MediaErrors};
 use crate::qos::{QosConfig, Telemetry};
 use crate::speculation::SpeculativeReads;
@@ -148,7 +148,6 @@ save_state!(MemoryDevice {
 const MEDIUM: u32 = u32::MAX;
 /// Number of departed responses of a port that may stay in `leaving` before they are removed.
 const FEW: usize = 8;
-/// Token of the wake-up for a change of capacity.
 const CAPACITY: u32 = u32::MAX - 1;
 
 impl MemoryDevice {
@@ -260,12 +259,7 @@ impl MemoryDevice {
     #[inline]
     pub fn warm(&mut self, source: PortId, hpa: Hpa, write: bool) {
         if let Some(dpa) = self.decoders.decode(source, hpa) {
-            self.backend.warm(MemoryRequest {
-                id: 0,
-                dpa,
-                lines: 1,
-                write,
-            });
+            self.backend.warm(line_request(0, dpa, write));
         }
     }
 
@@ -286,7 +280,6 @@ impl MemoryDevice {
         self.timeline.catch_up(&mut self.decoders)
     }
 
-    /// Makes the changes of capacity that are due.
     #[cold]
     fn change_capacity(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let (now, values) = (ctx.now(), self.values.as_mut());

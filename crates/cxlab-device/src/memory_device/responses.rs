@@ -40,7 +40,6 @@ impl MemoryDevice {
         self.keep(id, request);
     }
 
-    /// The number that the next request in the medium gets.
     #[inline]
     pub(super) fn next_id(&self) -> u32 {
         let free = self.free.last().copied();

@@ -215,7 +215,6 @@ impl Telemetry {
         }
     }
 
-    /// Resets the counters at the beginning of measurement.
     pub(crate) fn begin_measurement(&mut self) {
         self.told = [0; DevLoad::ALL.len()];
     }
@@ -350,14 +349,17 @@ mod tests {
 
     use super::*;
 
-    /// Three hosts at a device of 4 lines an interval. The first is allocated a quarter of the use;
-    /// the second has a limit of half of the 64 lines of 16 intervals.
-    fn telemetry(allocated: u16) -> Telemetry {
-        let share = |host, allocated, limit| HostShare {
+    fn share(host: u16, allocated: u16, limit: Option<u16>) -> HostShare {
+        HostShare {
             host: PortId(host),
             allocated,
             limit,
-        };
+        }
+    }
+
+    /// Three hosts at a device of 4 lines an interval. The first is allocated a quarter of the use;
+    /// the second has a limit of half of the 64 lines of 16 intervals.
+    fn telemetry(allocated: u16) -> Telemetry {
         let config = QosConfig {
             thresholds: LoadThresholds {
                 optimal: 2,
@@ -384,6 +386,12 @@ mod tests {
         for _ in 0..lines {
             telemetry.answer(SimTime(at), PortId(host), 0, 0);
         }
+    }
+
+    /// Load reported in the response to a new request of the second host.
+    fn tell(telemetry: &mut Telemetry, at: u64) -> DevLoad {
+        telemetry.received(PortId(1));
+        telemetry.answer(SimTime(at), PortId(1), 0, 0)
     }
 
     /// Load reported to each host with `inside` requests inside, after `lines`
@@ -427,11 +435,7 @@ mod tests {
     #[test]
     fn under_severe_overload_the_allocation_alone_counts() {
         let mut all = telemetry(64);
-        all.set_share(&HostShare {
-            host: PortId(1),
-            allocated: 192,
-            limit: Some(1),
-        });
+        all.set_share(&share(1, 192, Some(1)));
         serve(&mut all, 500, 1, 10);
         serve(&mut all, 500, 0, 10);
         all.received(PortId(1));
@@ -459,11 +463,7 @@ mod tests {
         let over = |lines: [u64; 3]| {
             let mut all = telemetry(128);
             for host in [1, 2] {
-                all.set_share(&HostShare {
-                    host: PortId(host),
-                    allocated: 64,
-                    limit: None,
-                });
+                all.set_share(&share(host, 64, None));
             }
             for (host, lines) in lines.into_iter().enumerate() {
                 serve(&mut all, 500, host as u16, lines);
@@ -483,23 +483,15 @@ mod tests {
     fn answers_are_forgotten_after_sixteen_intervals_and_requests_count_at_once() {
         let mut all = telemetry(64);
         serve(&mut all, 500, 1, 32);
-        let mut tell = |at: u64| {
-            all.received(PortId(1));
-            all.answer(SimTime(at), PortId(1), 0, 0)
-        };
-        assert_eq!(tell(600), DevLoad::Moderate, "33 of 32");
-        assert_eq!(tell(15_900), DevLoad::Moderate);
-        assert_eq!(tell(16_000), DevLoad::Light, "two are remembered");
-        for _ in 0..40 {
+        assert_eq!(tell(&mut all, 600), DevLoad::Moderate, "33 of 32");
+        assert_eq!(tell(&mut all, 15_900), DevLoad::Moderate);
+        assert_eq!(tell(&mut all, 16_000), DevLoad::Light, "two are remembered");
+        for _ in 0..39 {
             all.received(PortId(1));
         }
-        assert_eq!(
-            all.answer(SimTime(17_000), PortId(1), 0, 0),
-            DevLoad::Moderate
-        );
+        assert_eq!(tell(&mut all, 17_000), DevLoad::Moderate);
         all.removed();
-        all.received(PortId(1));
-        assert_eq!(all.answer(SimTime(17_000), PortId(1), 0, 0), DevLoad::Light);
+        assert_eq!(tell(&mut all, 17_000), DevLoad::Light);
         assert_eq!(all.told.iter().sum::<u64>(), 37);
     }
 
@@ -507,21 +499,11 @@ mod tests {
     fn a_share_that_is_set_counts_from_the_next_answer_on() {
         let mut all = telemetry(64);
         serve(&mut all, 500, 1, 32);
-        let told = |telemetry: &mut Telemetry| {
-            telemetry.received(PortId(1));
-            telemetry.answer(SimTime(1500), PortId(1), 0, 0)
-        };
-        assert_eq!(told(&mut all), DevLoad::Moderate);
-        let mut share = HostShare {
-            host: PortId(1),
-            allocated: 0,
-            limit: Some(160),
-        };
-        all.set_share(&share);
-        assert_eq!(told(&mut all), DevLoad::Light, "34 of 40");
-        share.limit = None;
-        all.set_share(&share);
-        assert_eq!(told(&mut all), DevLoad::Light);
+        assert_eq!(tell(&mut all, 1500), DevLoad::Moderate);
+        all.set_share(&share(1, 0, Some(160)));
+        assert_eq!(tell(&mut all, 1500), DevLoad::Light, "34 of 40");
+        all.set_share(&share(1, 0, None));
+        assert_eq!(tell(&mut all, 1500), DevLoad::Light);
     }
 
     /// A sample counts if messages were waiting at its instant, of the last hundred samples. Each
@@ -542,28 +524,13 @@ mod tests {
             let mut all = telemetry(0);
             all.backpressure(at(1000), 0, true);
             all.backpressure(at(1000 + congested), 0, false);
-            assert_eq!(
-                all.answer(at(1000 + congested), PortId(2), 0, 1),
-                expected,
-                "{congested}"
-            );
-            assert_eq!(
-                all.answer(at(1000 + congested), PortId(2), 1, 1),
-                Light,
-                "the other port"
-            );
+            let mut told = |sample, port, inside| all.answer(at(sample), PortId(2), port, inside);
+            assert_eq!(told(1000 + congested, 0, 1), expected, "{congested}");
+            assert_eq!(told(1000 + congested, 1, 1), Light, "the other port");
             // The samples expire one by one.
-            let left = congested.min(100);
-            assert_eq!(
-                all.answer(at(1000 + congested + 100 - left), PortId(2), 0, 1),
-                expected,
-                "{congested}"
-            );
-            assert_eq!(
-                all.answer(at(1000 + congested + 100), PortId(2), 0, 2),
-                Optimal,
-                "{congested}"
-            );
+            let kept = 1000 + congested + 100 - congested.min(100);
+            assert_eq!(told(kept, 0, 1), expected, "{congested}");
+            assert_eq!(told(1000 + congested + 100, 0, 2), Optimal, "{congested}");
         }
         let mut brief = telemetry(0);
         for sample in 0..100 {

@@ -1,6 +1,5 @@
 //! Snoops of several lines: blocks that an eviction clears, and snoops for requests that are joined.
 
-use cxlab_device::SnoopFilterParams;
 use cxlab_engine::catalog;
 use cxlab_engine::units::Picos;
 use cxlab_memory::{VictimPolicy, victim};
@@ -9,7 +8,7 @@ use cxlab_protocol::{Message, Opcode};
 use serde_json::json;
 
 use crate::harness::{MEDIUM, React, Setup, System, THERE, WAY, message};
-use crate::scripted::{NS, Plan, filter_of, keep, obedient, run, silent, snoops};
+use crate::scripted::{NS, Plan, at, filter_of, filtered, keep, obedient, run, silent, snoops};
 
 fn block_length(params: serde_json::Value) -> Box<dyn VictimPolicy> {
     let entry = catalog::find(victim::CATALOG, "block-length").unwrap();
@@ -30,19 +29,13 @@ fn blocks(
         targets,
         ..filter_of(lines.len() as u32)
     };
-    let filter = SnoopFilterParams {
-        block,
-        ..setup.filter
-    };
-    let read = |line| message(M2s::MemRdData, line);
-    let holder = (0..)
-        .zip(lines)
-        .map(|(at, line)| (at * 100 * NS, read(*line)));
+    let read = |ns, line| at(ns, M2s::MemRdData, line);
+    let holder = (0..).zip(lines).map(|(ns, line)| read(ns * 100, *line));
     let peers = [
         (holder.collect(), react),
-        (vec![(900 * NS, read(other))], silent as React),
+        (vec![read(900, other)], silent as React),
     ];
-    run(Setup { filter, ..setup }, &peers)
+    run(filtered(setup, |filter| filter.block = block), &peers)
 }
 
 #[test]
@@ -67,29 +60,27 @@ fn one_snoop_clears_as_many_entries_as_a_block_may_have() {
 #[test]
 fn an_eager_filter_snoops_for_every_request_that_waits() {
     for (eager, snooped, evicted) in [(false, vec![2], 2), (true, vec![2, 0], 4)] {
-        let setup = Setup {
-            policy: block_length(json!({ "max_lines": 2 })),
-            ..filter_of(4)
-        };
-        let filter = SnoopFilterParams {
-            eager,
-            ..setup.filter
-        };
-        let read = |at, line| (at * NS, message(M2s::MemRdData, line));
+        let mut setup = filtered(filter_of(4), |filter| filter.eager = eager);
+        setup.policy = block_length(json!({ "max_lines": 2 }));
+        let read = |ns, line| at(ns, M2s::MemRdData, line);
         let holder: Plan = (0..4).map(|line| read(100 * line, line)).collect();
-        let other = |at, line| (vec![read(at, line)], silent as React);
+        let other = |ns, line| (vec![read(ns, line)], silent as React);
         let peers = [
             (holder, obedient as React),
             other(900, 8),
             other(901, 10),
             other(2_000, 12),
         ];
-        let ran = run(Setup { filter, ..setup }, &peers);
-        let expected: Vec<_> = snooped
-            .iter()
-            .map(|first| (Opcode::BiSnpInvBlk, *first, 2))
-            .collect();
-        assert_eq!(snoops(&ran)[..snooped.len()], expected, "{eager}");
+        let ran = run(setup, &peers);
+        let count = snooped.len();
+        let expected = snooped
+            .into_iter()
+            .map(|first| (Opcode::BiSnpInvBlk, first, 2));
+        assert_eq!(
+            snoops(&ran)[..count],
+            expected.collect::<Vec<_>>(),
+            "{eager}"
+        );
         let stats = ran.device().coherence_stats();
         // The last request finds an entry that was freed earlier, or causes the eviction
         // of the other block.
@@ -129,17 +120,14 @@ fn a_block_lies_together_for_the_requester_too() {
 
 /// Peer 0 owns lines 0 to 3; peer 1 requests the lines `asked`, a nanosecond apart.
 fn joined(join: Option<u64>, block: u8, asked: &[(M2s, u64)], react: React) -> System {
-    let setup = Setup::default();
-    let filter = SnoopFilterParams {
-        join: join.map(Picos),
-        block,
-        ..setup.filter
-    };
-    let owner = (0..4).map(|line| (10 * NS * line, message(M2s::MemRdOwn, line)));
+    let setup = filtered(Setup::default(), |filter| {
+        (filter.join, filter.block) = (join.map(Picos), block);
+    });
+    let owner = (0..4).map(|line| at(10 * line, M2s::MemRdOwn, line));
     let other = (900..).zip(asked);
-    let other = other.map(|(at, (what, line))| (at * NS, message(*what, *line)));
+    let other = other.map(|(ns, (what, line))| at(ns, *what, *line));
     let peers = [(owner.collect(), react), (other.collect(), silent as React)];
-    run(Setup { filter, ..setup }, &peers)
+    run(setup, &peers)
 }
 
 /// The snoops that peer 0 received, and when they left the device.
@@ -173,16 +161,12 @@ fn snoops_for_requests_to_neighbours_leave_as_one_block() {
         // The block is complete with the fourth request.
         assert_eq!(snooped_at(&ran), [(903 * NS + THERE, opcode, 0, 4)]);
         let stats = ran.device().coherence_stats();
-        assert_eq!(
-            (stats.snoops.iter().sum::<u64>(), stats.joined_snoops),
-            (1, 1)
-        );
+        assert_eq!(stats.snoops.iter().sum::<u64>(), 1);
+        assert_eq!(stats.joined_snoops, 1);
         assert_eq!(stats.block_answers, answers);
         let alone = joined(None, 4, &asked, react).device().coherence_stats();
-        assert_eq!(
-            (alone.snoops.iter().sum::<u64>(), alone.joined_snoops),
-            (4, 0)
-        );
+        assert_eq!(alone.snoops.iter().sum::<u64>(), 4);
+        assert_eq!(alone.joined_snoops, 0);
         assert_eq!(alone.block_answers, [0; 3]);
     }
 }

@@ -11,7 +11,8 @@ use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, Ctx, Monitor, Simulation, Wire};
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::{Medium, VictimPolicy, victim};
+use cxlab_memory::{Medium, MediumSite, VictimPolicy, victim};
+use cxlab_protocol::coherence::dcoh::Filter;
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
@@ -101,10 +102,7 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         ports: (0..ports as u16)
             .map(|port| end(port, Picos::ZERO))
             .collect(),
-        backend: setup.medium.backend(cxlab_memory::MediumSite::alone(
-            cxlab_engine::units::Bytes(1 << 30),
-            1,
-        )),
+        backend: setup.medium.backend(MediumSite::alone(Bytes(1 << 30), 1)),
         decoders: DecoderTable::common(vec![decoder]),
         port_id: DEVICE,
         peers: (0..peers).map(peer_id).collect(),
@@ -151,6 +149,11 @@ impl System {
         }
     }
 
+    /// The holders of a line that the device knows.
+    pub fn holders(&self, line: u64) -> Option<Filter> {
+        self.device().holders(PortId(0), Hpa(64 * line))
+    }
+
     /// Messages that a scripted peer received, with their times.
     pub fn seen(&self, peer: usize) -> &[(u64, Message)] {
         match self.simulation.component(peer) {
@@ -162,14 +165,11 @@ impl System {
     /// Messages that scripted peers received, in order of time: picoseconds, peer, opcode, first
     /// line, number of lines.
     pub fn chart(&self) -> Vec<(u64, usize, Opcode, u64, u8)> {
-        let peers = self.simulation.components().len() - 1;
-        let mut chart: Vec<_> = (0..peers)
-            .flat_map(|peer| {
-                self.seen(peer).iter().map(move |(at, message)| {
-                    (*at, peer, message.opcode, message.hpa.0 / 64, message.lines)
-                })
-            })
-            .collect();
+        let mut chart = Vec::new();
+        for peer in 0..self.simulation.components().len() - 1 {
+            let seen = self.seen(peer).iter();
+            chart.extend(seen.map(|(at, m)| (*at, peer, m.opcode, m.hpa.0 / 64, m.lines)));
+        }
         chart.sort_by_key(|(at, peer, ..)| (*at, *peer));
         chart
     }
@@ -325,10 +325,9 @@ pub fn message(what: M2s, line: u64) -> Message {
 pub fn answer(snoop: &Message, kept: Kept) -> Message {
     let block = Snoop::from_opcode(snoop.opcode).unwrap().1;
     Message {
-        opcode: if block {
-            kept.block_opcode()
-        } else {
-            kept.opcode()
+        opcode: match block {
+            true => kept.block_opcode(),
+            false => kept.opcode(),
         },
         hpa: snoop.hpa,
         tag: snoop.tag,

@@ -20,7 +20,6 @@ use super::above::Demand;
 /// No entry, access or snoop.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The purpose of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub(super) enum EntryKind {
@@ -102,7 +101,6 @@ impl TransactionEntry {
     }
 }
 
-/// All entries of a caching requester.
 pub(super) struct TransactionEntries {
     slab: Vec<TransactionEntry>,
     free: Vec<u32>,
@@ -151,7 +149,6 @@ impl TransactionEntries {
         u64::from(self.used.iter().sum::<u32>())
     }
 
-    /// Number of free entries of a kind.
     #[inline]
     pub(super) fn room(&self, kind: EntryKind) -> u32 {
         self.limit[kind as usize] - self.used[kind as usize]
@@ -236,7 +233,6 @@ impl TransactionEntries {
         line.0 as usize & (self.buckets.len() - 1)
     }
 
-    /// Whether the entry with this number is in use.
     #[inline]
     pub(super) fn is_in_use(&self, number: u32) -> bool {
         self.slab
@@ -250,14 +246,12 @@ impl TransactionEntries {
         &self.slab[number as usize]
     }
 
-    /// The entry with this number, to be changed.
     #[inline]
     pub(super) fn get_mut(&mut self, number: u32) -> &mut TransactionEntry {
         &mut self.slab[number as usize]
     }
 }
 
-/// An access in flight.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct PendingAccess {
     pub(super) line: LineAddr,

@@ -182,11 +182,10 @@ impl CachingRequester {
         let entries = TransactionEntries::new([mshrs, mshrs, SNOOP_ENTRIES]);
         let above = CachesAbove::new(entries.capacity());
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
-        let interval = params.interval_ps();
-        let throttle = params
-            .throttle
-            .map(|one| Box::new(Throttle::new(one, requester.steps)));
-        let throttled = throttle.as_ref().map_or(0, |one| one.interval());
+        let own = params.interval_ps();
+        let throttle = params.throttle;
+        let throttle = throttle.map(|one| Box::new(Throttle::new(one, requester.steps)));
+        let interval = own.max(throttle.as_ref().map_or(0, |one| one.interval()));
         Ok(CachingRequester {
             number: requester.number,
             port_id: requester.port_id,
@@ -194,12 +193,7 @@ impl CachingRequester {
             roots: RootPorts::new(requester.ports, requester.port_to, limit),
             map: requester.map,
             classes: config.classes,
-            issuer: Issuer::new(
-                requester.source,
-                requester.rng,
-                requester.limit,
-                interval.max(throttled),
-            ),
+            issuer: Issuer::new(requester.source, requester.rng, requester.limit, interval),
             ledger: RequestLedger::new(requester.number, requester.log),
             cache: TagArray::new(geometry, policy.as_ref(), config.policy_rng),
             process_ps: params.process_time.0,
@@ -212,7 +206,7 @@ impl CachingRequester {
             },
             snoop_ps: cache.snoop_time.0,
             throttle,
-            interval_ps: interval,
+            interval_ps: own,
             rest: None,
             accesses: PendingAccesses::new(params.outstanding),
             jobs: PendingSnoops::new(entries.capacity() + 1),
@@ -248,10 +242,8 @@ impl CachingRequester {
 
     /// Takes the observations since the last call, in the order in which the accesses took effect.
     pub fn take_observations(&mut self) -> Vec<Observation> {
-        self.observations
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
+        let observations = self.observations.as_mut();
+        observations.map(std::mem::take).unwrap_or_default()
     }
 
     /// The state of a line, stable or of its transaction in flight.
@@ -661,7 +653,6 @@ impl RequestAgent for CachingRequester {
     }
 }
 
-/// The event of an access in the protocol table.
 const fn access_event(write: bool) -> Event {
     if write { Event::Store } else { Event::Load }
 }

@@ -297,7 +297,6 @@ impl CachingRequester {
         self.roots.send(ctx, request);
     }
 
-    /// Writes a modified line to its device.
     fn write_back(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, meta: MemMeta) {
         let entry = self.entries.get(number);
         let data = entry.slot.map_or(entry.data, |slot| self.cache[slot].data);

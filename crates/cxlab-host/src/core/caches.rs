@@ -41,7 +41,6 @@ impl CacheHierarchy {
         }
     }
 
-    /// Whether any level has a line.
     pub(super) fn has(&self, line: LineAddr) -> bool {
         self.levels.iter().any(|cache| cache.has(line))
     }

@@ -62,13 +62,11 @@ impl HwThread {
         }
     }
 
-    /// Starts the thread at the beginning of the run.
     pub(super) fn start(&mut self, now: u64) {
         self.front.begun = now;
         self.front.cycle_start = now;
     }
 
-    /// Times of the thread so far.
     pub(super) fn times(&self) -> ThreadTimes {
         let begin = self.begun.unwrap_or(0);
         ThreadTimes {
@@ -166,7 +164,6 @@ impl HwThread {
         None
     }
 
-    /// Begins the steps whose data are available.
     fn begin_ready(&mut self, shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
         while self.window.blocked.is_empty()

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::params::CoreParams;
 use super::window::NIL;
 
-/// A request to memory.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct CoreRequest {
     pub(super) line: LineAddr,
@@ -85,7 +84,6 @@ impl MemoryRequests {
         }
     }
 
-    /// Whether another line may be written back.
     pub(super) fn may_write_back(&self) -> bool {
         self.writebacks.len() < self.most_writebacks as usize
     }

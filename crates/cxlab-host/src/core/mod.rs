@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use cxlab_agent::{
     AddressMap, CACHE, LOCAL, MEDIA, MEDIA_QUEUE, PROCESS, RequestAgent, RequestLedger, RequestRow,
-    RootPorts, STAGE_NAMES, StageTimes, stages_of,
+    RootPorts, STAGE_NAMES, StageTimes, request_agent_fields, stages_of,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
@@ -220,7 +220,6 @@ impl Core {
         }
     }
 
-    /// Handles the response of memory to a request.
     fn receive_response(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -315,21 +314,7 @@ fn issue_all(threads: &mut [HwThread], shared: &mut Shared, ctx: &mut Ctx<'_, Pa
 }
 
 impl RequestAgent for Core {
-    fn ledger(&self) -> &RequestLedger {
-        &self.shared.ledger
-    }
-
-    fn ledger_mut(&mut self) -> &mut RequestLedger {
-        &mut self.shared.ledger
-    }
-
-    fn roots(&self) -> &RootPorts {
-        &self.shared.roots
-    }
-
-    fn roots_mut(&mut self) -> &mut RootPorts {
-        &mut self.shared.roots
-    }
+    request_agent_fields!(shared.roots, shared.ledger);
 
     fn in_flight(&self) -> u64 {
         self.shared.requests.in_flight()

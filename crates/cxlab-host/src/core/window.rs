@@ -14,7 +14,6 @@ pub(super) const NIL: u32 = u32::MAX;
 /// Completion time of a step that waits for memory.
 pub(super) const PENDING: u64 = u64::MAX;
 
-/// A step in the window.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct WindowEntry {
     pub(super) step: Step,
@@ -84,12 +83,10 @@ impl Window {
         self.entries.len() as u64
     }
 
-    /// Index of a step in the window.
     pub(super) fn place_of(&self, number: u64) -> u32 {
         (number % self.size()) as u32
     }
 
-    /// Number of the step at an index of the window.
     pub(super) fn number_at(&self, place: u32) -> u64 {
         let size = self.size();
         let ahead = (u64::from(place) + size - self.oldest % size) % size;
@@ -107,7 +104,6 @@ impl Window {
         }
     }
 
-    /// Begins a step.
     pub(super) fn begin(&mut self, number: u64, now: u64) {
         self[number].begun = now;
         self.waiting -= 1;

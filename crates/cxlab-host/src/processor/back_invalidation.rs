@@ -57,7 +57,6 @@ pub(super) struct PendingSnoop {
 }
 
 impl Processor {
-    /// Whether a line belongs to HDM-DB memory.
     #[inline]
     pub(super) fn is_hdm_db(&self, line: LineAddr) -> bool {
         if self.accelerators.coherent.is_empty() {

@@ -136,7 +136,6 @@ impl IndexMut<u16> for Cores {
 }
 
 impl Processor {
-    /// Handles the wake-up of a hardware thread.
     pub(super) fn thread_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize) {
         if self.cores.thread_wake[hw_thread] <= ctx.now().0 {
             self.cores.thread_wake[hw_thread] = u64::MAX;
@@ -226,7 +225,6 @@ impl Processor {
         true
     }
 
-    /// Whether a core has its largest number of outstanding requests.
     fn is_at_miss_limit(&self, number: u16) -> bool {
         self.cores[number].asking.len() >= self.params.misses as usize
     }
@@ -300,7 +298,6 @@ impl Processor {
         self.take_effect(ctx, access, answer);
     }
 
-    /// The core to which an access belongs.
     fn holder_of(&self, access: &Access) -> u16 {
         self.cores.of_thread[self.hw_threads.thread_of(access.op)]
     }
@@ -352,13 +349,10 @@ impl Processor {
         if self.cores.spinning.is_empty() {
             return;
         }
-        let (mut look, keep): (Vec<_>, Vec<_>) = self
-            .cores
-            .spinning
-            .drain(..)
-            .partition(|(on, _)| *on == line);
+        let spinning = std::mem::take(&mut self.cores.spinning).into_iter();
+        let (look, keep): (Vec<_>, Vec<_>) = spinning.partition(|(on, _)| *on == line);
         self.cores.spinning = keep;
-        for (_, access) in look.drain(..) {
+        for (_, access) in look {
             let begun = self.hw_threads.issued(access.op);
             let number = self.cores.of_thread[self.hw_threads.thread_of(access.op)];
             if self.os.is_some() {
@@ -376,7 +370,6 @@ impl Processor {
         }
     }
 
-    /// Completes an operation.
     pub(super) fn op_done(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32) {
         let hw_thread = self.hw_threads.thread_of(op);
         self.hw_threads.complete(ctx, op);

@@ -87,7 +87,6 @@ impl Processor {
         }
     }
 
-    /// Handles a CXL.cache message.
     pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         match message.channel() {
             Channel::D2hReq => self.device_request(ctx, message),
@@ -172,7 +171,6 @@ impl Processor {
         self.apply(ctx, id, event);
     }
 
-    /// Snoops the caches of devices.
     pub(super) fn snoop_devices(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

@@ -164,7 +164,6 @@ impl Processor {
         self.end_threads(ctx);
     }
 
-    /// Ends the process of the threads.
     fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(done) = self.hw_threads.end_threads(now) else {

@@ -37,7 +37,6 @@ pub(super) enum CopyAfterSnoop {
     AsItIs,
 }
 
-/// The state of the home agent.
 pub(super) struct HomeAgent {
     pub(super) txns: Transactions,
     pub(super) llc: Llc,
@@ -109,7 +108,6 @@ impl Processor {
         ctx.wake_at(at, ARRIVE | id);
     }
 
-    /// Handles a transaction's arrival at the home agent.
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         self.home.txns[id].times.arrived = ctx.now().0;
         self.admit(ctx, id);

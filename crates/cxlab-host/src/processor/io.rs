@@ -479,17 +479,14 @@ impl Processor {
         tag
     }
 
-    /// Handles the value of a register.
     fn register_read(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let waits = self.io.waiting.iter();
         let Some(at) = waits.clone().position(|(tag, _)| *tag == message.tag) else {
             panic!("a completion that nobody waits for")
         };
         let (_, op) = self.io.waiting.swap_remove(at);
-        let value = self
-            .hw_threads
-            .image()
-            .read(staging(self.port_id, message.tag), 8);
+        let there = staging(self.port_id, message.tag);
+        let value = self.hw_threads.image().read(there, 8);
         let hw_thread = self.hw_threads.thread_of(op);
         self.hw_threads.complete_with(ctx, op, value);
         self.run(ctx, hw_thread);
@@ -504,21 +501,12 @@ impl Processor {
         tag: u32,
     ) {
         let port = self.accelerators.ports[usize::from(device)];
-        let message = Message {
-            data: 8,
-            ..Message::new(
-                opcode,
-                register_address(register),
-                tag,
-                self.port_id,
-                port,
-                ctx.now(),
-            )
-        };
+        let at = register_address(register);
+        let mut message = Message::new(opcode, at, tag, self.port_id, port, ctx.now());
+        message.data = 8;
         self.roots.send(ctx, message);
     }
 
-    /// Sends a response through the root complex.
     pub(super) fn send_io(&mut self, ctx: &mut Ctx<'_, Parcel>, to: PortId, message: Message) {
         let at = ctx.now() + self.params.io_time;
         let message = Message {

@@ -124,7 +124,6 @@ impl Llc {
         self.directory.line(slot)
     }
 
-    /// The directory set to which a line belongs.
     #[inline]
     pub(super) fn set_of(&self, line: LineAddr) -> u32 {
         self.directory.geometry().set_of(line)
@@ -274,7 +273,6 @@ impl Llc {
         }
     }
 
-    /// Removes the cache's data of a line.
     pub(super) fn drop_data(&mut self, slot: Slot) {
         let line = self.line(slot);
         let had = std::mem::take(&mut self.directory[slot].data);

@@ -66,7 +66,6 @@ impl Memory {
         }
     }
 
-    /// The node to which a line of the host's own memory belongs.
     fn node_of(&self, line: LineAddr) -> usize {
         let hpa = Hpa(line.0 * LINE_BYTES);
         self.nodes.partition_point(|node| node.base <= hpa) - 1
@@ -245,17 +244,11 @@ impl Processor {
             return;
         };
         self.stats.speculative_reads += 1;
-        let message = self.message(ctx, hpa, Opcode::MemSpecRd, 0);
-        self.roots.send(
-            ctx,
-            Message {
-                destination,
-                ..message
-            },
-        );
+        let mut message = self.message(ctx, hpa, Opcode::MemSpecRd, 0);
+        message.destination = destination;
+        self.roots.send(ctx, message);
     }
 
-    /// Handles a wake-up of a memory controller.
     pub(super) fn wake_node(&mut self, ctx: &mut Ctx<'_, Parcel>, node: usize) {
         let mut returned = std::mem::take(&mut self.memory.returned);
         self.memory.nodes[node].wake(ctx, NODE | node as u32, &mut returned);
@@ -351,12 +344,8 @@ impl Processor {
         if !self.io.held_flips.is_empty() {
             self.send_held_flips(ctx);
         }
-        let held = self
-            .memory
-            .held_reads
-            .iter()
-            .position(|(one, _)| *one == line);
-        if let Some(at) = held {
+        let mut held = self.memory.held_reads.iter();
+        if let Some(at) = held.position(|(one, _)| *one == line) {
             let (_, id) = self.memory.held_reads.swap_remove(at);
             self.send(ctx, id, false, 0);
         }

@@ -216,17 +216,18 @@ impl Processor {
 
     /// All statistics of caches, home agent, memory and operating system, by name.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
-        let mut list = self.stats.list(self.home.llc.is_victim_cache());
-        list.extend(self.stats.list_waits());
+        let mut list = Vec::new();
+        self.stats.list(&mut list, self.home.llc.is_victim_cache());
+        self.stats.list_waits(&mut list);
         if self.errors.may_fail {
-            list.extend(self.stats.list_failures());
+            self.stats.list_failures(&mut list);
             list.extend(self.errors.threads_ended.map(|at| Statistic {
                 name: "threads_ended_ns".to_owned(),
                 value: at.0 as f64 / 1e3,
             }));
         }
         if !self.accelerators.coherent.is_empty() {
-            list.extend(self.stats.list_back_invalidation());
+            self.stats.list_back_invalidation(&mut list);
         }
         for (number, node) in self.memory.nodes.iter().enumerate() {
             for one in node.statistics(now) {

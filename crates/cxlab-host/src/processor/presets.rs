@@ -148,7 +148,6 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Every preset with its name.
     fn all() -> impl Iterator<Item = (ProcessorPreset, &'static str)> {
         let parts = ProcessorPreset::PARTS.iter();
         parts.map(|part| (serde_json::from_value(json!(part.name)).unwrap(), part.name))

@@ -38,7 +38,6 @@ enum DataSource {
 }
 
 impl Processor {
-    /// Continues a transaction after a wake-up.
     pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.home.txns[id];
         if std::mem::take(&mut self.home.txns[id].forwarded) {
@@ -309,7 +308,6 @@ impl Processor {
         None
     }
 
-    /// Whether a transaction waits for snooped devices.
     pub(super) fn is_snooping(&self, id: u32) -> bool {
         matches!(self.home.txns[id].state.phase, Phase::Snooping(_))
     }

@@ -68,37 +68,40 @@ pub struct ProcessorStats {
 }
 
 impl ProcessorStats {
-    /// Statistics of failures and denials, by name.
-    pub fn list_failures(&self) -> Vec<Statistic> {
-        named([
+    /// Appends statistics of failures and denials, by name.
+    pub(super) fn list_failures(&self, list: &mut Vec<Statistic>) {
+        let counts = [
             ("machine_checks", self.machine_checks as f64),
             ("lost_write_backs", self.lost_write_backs as f64),
-        ])
+        ];
+        Statistic::append(list, "", &counts);
     }
 
-    /// Statistics of waits for the write buffer, by name: their number and mean time.
-    pub fn list_waits(&self) -> Vec<Statistic> {
+    /// Appends statistics of waits for the write buffer, by name: their number and mean time.
+    pub(super) fn list_waits(&self, list: &mut Vec<Statistic>) {
         let mean_ns = self.write_wait_ps as f64 / 1e3 / self.write_waits.max(1) as f64;
-        named([
+        let counts = [
             ("write_waits", self.write_waits as f64),
             ("write_wait_ns", mean_ns),
-        ])
+        ];
+        Statistic::append(list, "", &counts);
     }
 
-    /// Statistics of devices with HDM-DB memory, by name.
-    pub fn list_back_invalidation(&self) -> Vec<Statistic> {
+    /// Appends statistics of devices with HDM-DB memory, by name.
+    pub(super) fn list_back_invalidation(&self, list: &mut Vec<Statistic>) {
         let stats = &self.back_invalidation;
-        named([
+        let counts = [
             ("bi_snoops", stats.snoops as f64),
             ("bi_conflicts", stats.conflicts as f64),
             ("bi_early_conflicts", stats.early_conflicts as f64),
-        ])
+        ];
+        Statistic::append(list, "", &counts);
     }
 
-    /// Statistics of caches and home agent, by name. `directory` says whether the directory
+    /// Appends statistics of caches and home agent, by name. `directory` says whether the directory
     /// has a size of its own.
-    pub fn list(&self, directory: bool) -> Vec<Statistic> {
-        let list = [
+    pub(super) fn list(&self, list: &mut Vec<Statistic>, directory: bool) {
+        let counts = [
             ("l1_hits", self.l1_hits),
             ("l2_hits", self.l2_hits),
             ("merged", self.merged),
@@ -116,22 +119,11 @@ impl ProcessorStats {
             ("speculative_reads", self.speculative_reads),
             ("dma_lines", self.dma_lines),
             ("interrupts", self.interrupts),
-        ];
-        let own = [
             ("directory_evictions", self.directory_evictions),
             ("back_invalidations", self.back_invalidations),
         ];
-        let own = own.into_iter().filter(|_| directory);
-        let list = list.into_iter().chain(own);
-        named(list.map(|(name, value)| (name, value as f64)))
+        let counts = counts.map(|(name, value)| (name, value as f64));
+        let shared = counts.len() - if directory { 0 } else { 2 };
+        Statistic::append(list, "", &counts[..shared]);
     }
-}
-
-/// Statistics of these names and values.
-fn named(list: impl IntoIterator<Item = (&'static str, f64)>) -> Vec<Statistic> {
-    let list = list.into_iter().map(|(name, value)| Statistic {
-        name: name.to_owned(),
-        value,
-    });
-    list.collect()
 }

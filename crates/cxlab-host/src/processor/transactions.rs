@@ -18,7 +18,6 @@ pub(super) const NOT_SENT: u64 = u64::MAX;
 /// Stands for a transaction that devices do not know by a UQID.
 pub(super) const NO_UQID: u16 = u16::MAX;
 
-/// The purpose of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum TxnKind {
     /// None: the slot is free.
@@ -55,7 +54,6 @@ pub(super) enum TxnKind {
     Evict,
 }
 
-/// A transaction of a line.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Txn {
     pub(super) line: LineAddr,
@@ -235,7 +233,6 @@ impl Transactions {
         }
     }
 
-    /// Number of transactions in flight.
     pub(super) fn in_flight(&self) -> u64 {
         (self.list.len() - self.free.len()) as u64 - self.out_of_use
     }
@@ -289,7 +286,6 @@ impl Transactions {
             .append(&mut txn.first, &mut txn.last, access, begun);
     }
 
-    /// Removes the waiting access at `place`.
     #[inline]
     pub(super) fn take_waiter(&mut self, place: u32) -> WaitingAccess {
         self.waiters.take(place)

@@ -63,7 +63,6 @@ impl WriteBuffer {
         }
     }
 
-    /// Whether `places` entries are free.
     fn has(&self, places: u32) -> bool {
         self.open + self.reserved + places <= self.places
     }

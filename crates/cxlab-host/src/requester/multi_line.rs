@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Requester;
 
-/// An operation of several lines.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct MultiLineOp {
     issued: u64,

@@ -194,16 +194,9 @@ fn system(seed: u64, lines: u64) -> (Simulation<Node>, Vec<Program>) {
         .map(|number| {
             let cache = random_cache(&mut rng);
             let params = params(1 + rng.below(30) as u32);
-            let source = Inlet::new(OPERATIONS as usize, Bytes(1 << 40));
-            let source = Box::new(source);
-            Node::Host(with_source(
-                number as u16,
-                params,
-                cache,
-                credits,
-                source,
-                true,
-            ))
+            let source = Box::new(Inlet::new(OPERATIONS as usize, Bytes(1 << 40)));
+            let number = number as u16;
+            Node::Host(with_source(number, params, cache, credits, source, true))
         })
         .collect();
     let capacity = 1 + rng.below(lines) as usize;

@@ -11,6 +11,7 @@ use cxlab_host::{
 };
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::fields::CoherenceClass;
+use cxlab_protocol::coherence::requester::Line;
 use cxlab_protocol::{CacheMeta, LongStage, MemMeta, Message, Opcode, PortId};
 use cxlab_testkit::{self as kit, Endpoint, Operations, Schedule, end, link, wire};
 use cxlab_workload::{MemOp, OpSource};
@@ -50,14 +51,8 @@ pub fn requester(
     credits: u8,
     ops: VecDeque<MemOp>,
 ) -> CachingRequester {
-    with_source(
-        number,
-        params,
-        cache,
-        credits,
-        Box::new(Operations(ops)),
-        false,
-    )
+    let source = Box::new(Operations(ops));
+    with_source(number, params, cache, credits, source, false)
 }
 
 /// A requester whose operations come from `source`. If it is `snooped`, another program has caches above.
@@ -138,6 +133,7 @@ pub fn snoop(opcode: Opcode, line: u64, lines: u8) -> Message {
 pub struct Peer {
     pub endpoint: Endpoint,
     pub script: Script,
+    /// Snoops to send, with their times in nanoseconds.
     pub snoops: Vec<(u64, Message)>,
     pub due: Schedule<Message>,
     pub seen: Vec<(u64, Message)>,
@@ -159,7 +155,7 @@ impl Component for Node {
             Node::Host(host) => host.start(ctx),
             Node::Peer(peer) => {
                 for (time, snoop) in std::mem::take(&mut peer.snoops) {
-                    peer.due.at(ctx, time, snoop);
+                    peer.due.at(ctx, time * 1_000, snoop);
                 }
             }
             Node::Home(_) => {}
@@ -231,16 +227,20 @@ impl Ran {
             .unwrap()
             .0
     }
-    pub fn line(&self, line: u64) -> cxlab_protocol::coherence::requester::Line {
+    pub fn line(&self, line: u64) -> Line {
         self.host().line(LineAddr(line))
+    }
+    /// Checks the messages received from the requester: opcodes and lines.
+    #[track_caller]
+    pub fn has_sent(&self, expected: &[(Opcode, u64)]) {
+        assert_eq!(self.sent(), expected);
     }
     /// Latency of each operation, in the order of issue.
     pub fn latencies(&self) -> Vec<u64> {
-        let mut rows: Vec<&RequestRow> = self.rows.iter().collect();
+        let mut rows = self.rows.clone();
         rows.sort_by_key(|row| row.id);
-        rows.iter()
-            .map(|row| row.completed_ps - row.issued_ps)
-            .collect()
+        let latencies = rows.iter().map(|row| row.completed_ps - row.issued_ps);
+        latencies.collect()
     }
     pub fn row(&self, id: u64) -> &RequestRow {
         self.rows.iter().find(|row| row.id == id).unwrap()
@@ -259,10 +259,7 @@ pub fn run(
     let peer = Peer {
         endpoint: Endpoint::new(end(&link(kit::credits(128)), 0, Picos::ZERO, Picos::ZERO)),
         script,
-        snoops: snoops
-            .iter()
-            .map(|(time, message)| (time * 1_000, *message))
-            .collect(),
+        snoops: snoops.to_vec(),
         due: Schedule::new(0),
         seen: vec![],
     };

@@ -3,7 +3,7 @@
 use cxlab_engine::units::Picos;
 use cxlab_host::{CacheParams, SnoopedState};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
-use cxlab_protocol::coherence::message::Snoop;
+use cxlab_protocol::coherence::message::{Kept, Snoop};
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_protocol::{LongStage, Opcode};
 use cxlab_testkit::{at, read, write};
@@ -23,28 +23,16 @@ fn answered(ran: &Ran) -> Vec<(Opcode, u64, u8)> {
 #[test]
 fn dirty_data_go_first_and_the_answer_waits_for_their_completion() {
     let cases = [
-        (
-            Opcode::BiSnpInv,
-            MetaValue::Invalid,
-            Opcode::BiRspI,
-            Line::I,
-        ),
-        (
-            Opcode::BiSnpData,
-            MetaValue::Shared,
-            Opcode::BiRspS,
-            Line::S,
-        ),
-        (Opcode::BiSnpCur, MetaValue::Any, Opcode::BiRspE, Line::E),
+        (Snoop::Inv, MetaValue::Invalid, Kept::Invalid, Line::I),
+        (Snoop::Data, MetaValue::Shared, Kept::Shared, Line::S),
+        (Snoop::Cur, MetaValue::Any, Kept::Exclusive, Line::E),
     ];
-    for (opcode, value, answer, line) in cases {
+    for (kind, value, kept, line) in cases {
+        let (opcode, answer) = (kind.opcode(), kept.opcode());
         let script = device(Opcode::CmpE, 30_000, 0);
         let snoops = [(100, snoop(opcode, 1, 1))];
         let ran = run(params(4), cache(8, 2), &[write(1)], &snoops, script);
-        assert_eq!(
-            ran.sent(),
-            [(Opcode::MemRd, 1), (Opcode::MemWr, 1), (answer, 1)]
-        );
+        ran.has_sent(&[(Opcode::MemRd, 1), (Opcode::MemWr, 1), (answer, 1)]);
         let (wrote, message) = ran.seen()[1];
         assert_eq!((message.meta.value(), message.data), (value, 64));
         assert_eq!(message.meta.field(), MetaField::Meta0State);
@@ -55,11 +43,8 @@ fn dirty_data_go_first_and_the_answer_waits_for_their_completion() {
         assert_eq!(ran.line(1), line);
         let coherence = ran.host().coherence();
         assert_eq!(coherence.snoop_writebacks, 1);
-        let kind = Snoop::from_opcode(opcode).unwrap().0;
-        assert_eq!(
-            coherence.snooped[kind as usize][SnoopedState::Modified as usize],
-            1
-        );
+        let modified = SnoopedState::Modified as usize;
+        assert_eq!(coherence.snooped[kind as usize][modified], 1);
         assert_eq!(coherence.invalidated, u64::from(line == Line::I));
     }
 }
@@ -103,14 +88,11 @@ fn in_an_early_conflict_the_snoop_is_answered_before_the_request_completes() {
         _ => answers(message, Opcode::CmpE, 0, 0),
     });
     let ran = run(params(4), cache(8, 2), &[read(1)], &[], script);
-    assert_eq!(
-        ran.sent(),
-        [
-            (Opcode::MemRdData, 1),
-            (Opcode::BiConflict, 1),
-            (Opcode::BiRspI, 1)
-        ]
-    );
+    ran.has_sent(&[
+        (Opcode::MemRdData, 1),
+        (Opcode::BiConflict, 1),
+        (Opcode::BiRspI, 1),
+    ]);
     let tags: Vec<u32> = ran.seen().iter().map(|(_, message)| message.tag).collect();
     assert_eq!(tags[0], tags[1], "the conflict has the request's tag");
     assert_eq!(ran.latencies(), [3 * TRIP + MESSAGE]);
@@ -120,12 +102,8 @@ fn in_an_early_conflict_the_snoop_is_answered_before_the_request_completes() {
 
 #[test]
 fn in_a_late_conflict_the_access_completes_before_the_snoop_is_answered() {
-    for (op, lag) in [
-        (read(1), 30_000),
-        (write(1), 30_000),
-        (read(1), -1),
-        (write(1), -1),
-    ] {
+    let cases = [30_000, -1].map(|lag| [(read(1), lag), (write(1), lag)]);
+    for (op, lag) in cases.concat() {
         // The completion comes just before the acknowledgement, and the data with the completion or later.
         let script: Script = Box::new(move |message| match message.opcode {
             Opcode::MemRdData | Opcode::MemRd => {
@@ -149,21 +127,16 @@ fn in_a_late_conflict_the_access_completes_before_the_snoop_is_answered() {
 
 #[test]
 fn a_block_of_lines_that_answer_alike_gets_one_answer() {
-    for (lines, opcode) in [
-        (2, Opcode::BiRspIBlk),
-        (3, Opcode::BiRspIBlk),
-        (4, Opcode::BiRspIBlk),
-    ] {
+    let opcode = Opcode::BiRspIBlk;
+    for lines in [2, 3, 4] {
         // One line is exclusive, one modified, and the others are absent.
         let ops = [read(4), write(5)];
         let snoops = [(100, snoop(Opcode::BiSnpInvBlk, 4, lines))];
         let script = device(Opcode::CmpE, 10_000, 0);
         let ran = run(params(4), cache(8, 2), &ops, &snoops, script);
         assert_eq!(answered(&ran), [(opcode, 4, lines)]);
-        assert_eq!(
-            ran.time_of(opcode),
-            ran.time_of(Opcode::MemWr) + 10_000 + TRIP
-        );
+        let written = ran.time_of(Opcode::MemWr) + 10_000;
+        assert_eq!(ran.time_of(opcode), written + TRIP);
         assert_eq!((ran.line(4), ran.line(5)), (Line::I, Line::I));
         let coherence = ran.host().coherence();
         assert_eq!((coherence.block_snoops, coherence.invalidated), (1, 2));
@@ -194,10 +167,8 @@ fn a_block_of_lines_that_answer_differently_is_answered_line_by_line() {
     let snoops = [(100, snoop(Opcode::BiSnpDataBlk, 4, 2))];
     let script = device(Opcode::CmpE, 10_000, 0);
     let ran = run(params(4), cache(8, 2), &[write(5)], &snoops, script);
-    assert_eq!(
-        answered(&ran),
-        [(Opcode::BiRspI, 4, 1), (Opcode::BiRspS, 5, 1)]
-    );
+    let singly = [(Opcode::BiRspI, 4, 1), (Opcode::BiRspS, 5, 1)];
+    assert_eq!(answered(&ran), singly);
 }
 
 #[test]
@@ -208,11 +179,7 @@ fn a_block_with_a_conflict_is_answered_line_by_line_as_soon_as_can_be() {
     let script = device(Opcode::CmpE, 40_000, 0);
     let ran = run(params(4), cache(8, 2), &ops, &snoops, script);
     let lines: Vec<u64> = answered(&ran).iter().map(|(_, line, _)| *line).collect();
-    assert_eq!(
-        lines[..2],
-        [4, 6],
-        "those without anything under way go at once"
-    );
+    assert_eq!(lines[..2], [4, 6], "without anything under way: at once");
     assert_eq!(lines.len(), 4);
     assert!(answered(&ran).iter().all(|answer| answer.2 == 1));
     assert_eq!(ran.host().coherence().conflicts, 1);
@@ -238,12 +205,9 @@ fn snoops_of_modified_lines_wait_for_write_backs_and_never_for_requests() {
     assert_eq!(answered(&ran).len(), lines as usize);
     let coherence = ran.host().coherence();
     assert_eq!(coherence.snoops_delayed, 8);
-    let written = ran
-        .seen()
-        .iter()
-        .map(|(time, message)| (*time, message.opcode));
-    let written = written.filter(|(_, opcode)| *opcode == Opcode::MemWr);
-    let times: Vec<u64> = written.map(|(time, _)| time).collect();
+    let seen = ran.seen().iter();
+    let written = seen.filter(|(_, message)| message.opcode == Opcode::MemWr);
+    let times: Vec<u64> = written.map(|(time, _)| *time).collect();
     assert_eq!(times.len(), lines as usize);
     assert!(times[31] < 3_000_000 && times[32] > 7_000_000);
     assert!(ran.time_of(Opcode::BiRspI) < 100_000_000);

@@ -71,11 +71,6 @@ impl BlockSnoop {
         false
     }
 
-    /// Whether the specification has blocks of this length.
-    pub const fn is_standard(&self) -> bool {
-        matches!(self.len, 2 | 4)
-    }
-
     /// Whether each line gets a response of its own.
     pub const fn is_individual(&self) -> bool {
         self.individually
@@ -184,7 +179,6 @@ mod tests {
             [Answer::Line(2, Kept::Invalid)]
         );
         assert!(!snoop.is_done());
-        assert!(!snoop.is_standard());
     }
 
     #[test]

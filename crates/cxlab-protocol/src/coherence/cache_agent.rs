@@ -26,15 +26,13 @@ use super::cache_message::{Answer, Reply, Request};
 use super::fields::GoState;
 use super::list::List;
 use super::message::Snoop;
-use super::table::{cache_rows, index, listed};
+use super::table::{cache_rows, index};
 
 listed! {
     /// The state of a line in a device.
     ///
     /// `A` stands for a pending response of the host (`GO` or a pull), `D` for pending data.
-    #[derive(
-        Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-    )]
+    #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
     #[repr(u8)]
     pub enum Line {
         /// Invalid: no copy.
@@ -108,9 +106,7 @@ impl Line {
 }
 
 /// The state that a device stores for one line.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct LineState {
     /// The copy, or the outstanding request.
     pub line: Line,

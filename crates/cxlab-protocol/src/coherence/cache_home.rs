@@ -179,7 +179,6 @@ fn take_answer(state: &mut LineState, peer: Peer, answer: Answer) -> Option<()> 
     Some(())
 }
 
-/// The requester of the operation in flight.
 #[inline]
 fn asker(state: &LineState) -> Option<Peer> {
     match state.phase {
@@ -224,7 +223,6 @@ fn owns(state: &LineState, peer: Peer) -> bool {
     state.filter == Filter::Any(peer)
 }
 
-/// The condition for a request.
 #[inline]
 fn asked(state: &LineState, peer: Peer, request: Request) -> On {
     match request {

@@ -14,7 +14,7 @@ use super::list::List;
 use super::message::{Kept, M2s, S2m, Snoop};
 
 use super::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
-use super::table::{HomeRow, home_rows, index, listed, phases};
+use super::table::{HomeRow, home_rows, index, phases};
 
 pub use super::filter::{Filter, Others, Peer, Peers, Update};
 pub use super::table::When;
@@ -71,9 +71,7 @@ impl Operation {
 }
 
 /// Progress of the operation on a line.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub enum Phase {
     /// No operation is in flight.
     #[default]
@@ -88,9 +86,7 @@ phases! { Snooping Reading }
 
 /// The state that the DCOH stores for one line. `filter` is the entry of the snoop filter; the rest
 /// is needed only while an operation is in flight.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct LineState {
     /// The requesters that may hold a copy.
     pub filter: Filter,
@@ -341,17 +337,12 @@ pub fn step_with<'t>(
 /// The requester of the operation in flight; `None` for the device's own operations.
 #[inline]
 fn asker(state: &LineState) -> Option<Peer> {
-    match state.phase {
-        Phase::Snooping(operation) | Phase::Reading(operation) => match operation {
-            Operation::LocalRead | Operation::LocalWrite | Operation::EvictEntry => None,
-            Operation::Share
-            | Operation::ShareOrOwn
-            | Operation::Own
-            | Operation::OwnNoData
-            | Operation::Current
-            | Operation::Flush => Some(state.requester),
-        },
-        Phase::Idle => None,
+    let (Phase::Snooping(operation) | Phase::Reading(operation)) = state.phase else {
+        return None;
+    };
+    match operation {
+        Operation::LocalRead | Operation::LocalWrite | Operation::EvictEntry => None,
+        _ => Some(state.requester),
     }
 }
 

@@ -93,9 +93,7 @@ impl Peers {
 }
 
 /// The record of a line's holders in a snoop filter or directory.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub enum Filter {
     /// No requester holds the line; no entry is needed.
     #[default]

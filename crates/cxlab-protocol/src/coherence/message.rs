@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::fields::{MetaField, MetaValue, SnpType};
-use super::table::listed;
 use crate::opcode::Opcode;
 
 listed! {

@@ -21,16 +21,14 @@ use serde::{Deserialize, Serialize};
 use super::fields::MetaValue;
 use super::list::List;
 use super::message::{Kept, M2s, S2m, Snoop};
-use super::table::{cache_rows, index, listed};
+use super::table::{cache_rows, index};
 
 listed! {
     /// The state of a line in a requester.
     ///
     /// `A` stands for a pending completion (the response of the device), `D` for pending data, as in
     /// the literature on cache directories.
-    #[derive(
-        Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-    )]
+    #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
     #[repr(u8)]
     pub enum Line {
         /// Invalid: no copy.
@@ -88,9 +86,7 @@ impl Line {
 }
 
 /// A snoop that the requester has accepted and not answered yet.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub enum Held {
     /// No snoop is pending.
     #[default]
@@ -102,9 +98,7 @@ pub enum Held {
 }
 
 /// The state that a requester stores for one line.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct LineState {
     /// The copy, or the outstanding request.
     pub line: Line,

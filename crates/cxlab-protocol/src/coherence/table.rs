@@ -1,24 +1,7 @@
-//! The form of the transition tables: enums with a list of their values, named rows, and the index
-//! that finds a row by state and condition.
+//! The form of the transition tables: named rows, and the index that finds a row by state and
+//! condition.
 
 use super::filter::{Others, Update};
-
-/// Defines an enum whose values are also listed in `ALL`, in the order of the enum.
-macro_rules! listed {
-    ($(#[$meta:meta])* pub enum $name:ident {
-        $($(#[$about:meta])* $value:ident $(= $code:literal)?,)*
-    }) => {
-        $(#[$meta])*
-        pub enum $name {
-            $($(#[$about])* $value $(= $code)?,)*
-        }
-
-        impl $name {
-            /// All values, in the order of the enum.
-            pub const ALL: [$name; [$($name::$value),*].len()] = [$($name::$value),*];
-        }
-    };
-}
 
 /// Numbers the phases of a line: `Idle`, then each listed kind with every operation. `Snooping` must
 /// be the first kind.
@@ -155,7 +138,7 @@ macro_rules! index {
     };
 }
 
-pub(super) use {cache_rows, home_rows, index, listed, phases};
+pub(super) use {cache_rows, home_rows, index, phases};
 
 /// The phases of a line that a row of a home's table applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -335,59 +335,39 @@ mod tests {
         }
     }
 
-    /// The rollover of reads alone in standard flits, computed from the rules and not with the packer.
-    #[test]
-    fn ten_lines_in_three_standard_flits_whatever_the_start() {
-        for start in 0..=16 {
-            let (mut rolled, mut barred, mut lines) = (start, false, 0);
-            for flit in 0..330 {
-                if flit == 30 {
-                    lines = 0;
-                }
-                let in_slot_0 = if barred { 0 } else { 2 };
-                lines += in_slot_0;
-                rolled += 4 * in_slot_0;
-                barred = false;
-                if rolled < 14 {
-                    // Three DRS after the data: not in group B, which counts with slot 0.
-                    let slot = rolled + 1;
-                    assert!(slot >= 8);
-                    barred = slot >= 12;
-                    lines += 3;
-                    rolled = slot + 12 - 14;
-                } else {
-                    rolled -= 14;
-                }
+    /// The lines of `flits` flits of reads alone after ten per cent as many, computed from the rules and
+    /// not with the packer. `start` data slots are rolled over at first; a slot has room for `in_slot` DRS.
+    fn lines_by_the_rules(start: u32, in_slot: u32, flits: u32) -> u32 {
+        let (mut rolled, mut in_d, mut lines) = (start, 0, 0);
+        for flit in 0..flits / 10 + flits {
+            if flit == flits / 10 {
+                lines = 0;
             }
-            assert_eq!(lines, 1000, "from {start}");
+            let in_slot_0 = 2.min(3 - in_d);
+            lines += in_slot_0;
+            rolled += 4 * in_slot_0;
+            in_d = 0;
+            if rolled < 14 {
+                // DRS after the data: not in group B, which counts with slot 0.
+                let slot = rolled + 1;
+                assert!(slot >= 8);
+                in_d = if slot >= 12 { in_slot } else { 0 };
+                lines += in_slot;
+                rolled = slot + 4 * in_slot - 14;
+            } else {
+                rolled -= 14;
+            }
         }
+        lines
     }
 
-    /// The rollover of reads alone in PBR flits, computed from the rules.
     #[test]
-    fn thirteen_lines_in_four_pbr_flits_whatever_the_start() {
+    fn lines_per_flit_are_most_lines_whatever_the_start() {
         for start in 0..=16 {
-            let (mut rolled, mut in_d, mut lines) = (start, 0, 0);
-            for flit in 0..440 {
-                if flit == 40 {
-                    lines = 0;
-                }
-                let in_slot_0 = 2.min(3 - in_d);
-                lines += in_slot_0;
-                rolled += 4 * in_slot_0;
-                in_d = 0;
-                if rolled < 14 {
-                    // Two DRS after the data: not in group B, which counts with slot 0.
-                    let slot = rolled + 1;
-                    assert!(slot >= 8);
-                    in_d = if slot >= 12 { 2 } else { 0 };
-                    lines += 2;
-                    rolled = slot + 8 - 14;
-                } else {
-                    rolled -= 14;
-                }
-            }
-            assert_eq!(lines, 1300, "from {start}");
+            let standard = lines_by_the_rules(start, 3, 300);
+            assert_eq!(standard, 1000, "ten in three standard flits, from {start}");
+            let pbr = lines_by_the_rules(start, 2, 400);
+            assert_eq!(pbr, 1300, "thirteen in four PBR flits, from {start}");
         }
     }
 

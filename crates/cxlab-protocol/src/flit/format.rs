@@ -7,39 +7,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::opcode::Channel;
 
-/// How a link cuts its bytes into flits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
-pub enum FlitFormat {
-    /// 68-byte flits: 4 slots of 16 bytes, 2 bytes of CRC and 2 bytes of protocol identifier
-    /// (CXL 3.1, section 4.2.2). They carry no back-invalidation.
-    #[serde(rename = "68B")]
-    B68,
-    /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
-    #[serde(rename = "256B")]
-    B256,
-    /// Standard 256-byte flits of a PBR link: between switches with port-based routing, or between
-    /// such a switch and a G-FAM device (CXL 3.1, section 7.7.6.9). Their messages carry 12-bit IDs
-    /// of source and destination and are longer, so fewer of them fit into a slot (section 4.3.2).
-    /// The components that a link joins determine this format; a scenario cannot request it.
-    #[serde(rename = "256B-pbr")]
-    #[schemars(skip)]
-    B256Pbr,
-    /// Latency-optimised 256-byte flits: 15 slots in two halves of 128 bytes, each with its own
-    /// CRC, so that the first half can be used before the second has arrived (CXL 3.1, section
-    /// 4.3.2, figure 4-42). Not defined for PBR links (note in the same section).
-    #[serde(rename = "256B-latency-optimized")]
-    B256LatencyOptimized,
+listed! {
+    /// How a link cuts its bytes into flits.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+    pub enum FlitFormat {
+        /// 68-byte flits: 4 slots of 16 bytes, 2 bytes of CRC and 2 bytes of protocol identifier
+        /// (CXL 3.1, section 4.2.2). They carry no back-invalidation.
+        #[serde(rename = "68B")]
+        B68,
+        /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
+        #[serde(rename = "256B")]
+        B256,
+        /// Standard 256-byte flits of a PBR link: between switches with port-based routing, or between
+        /// such a switch and a G-FAM device (CXL 3.1, section 7.7.6.9). Their messages carry 12-bit IDs
+        /// of source and destination and are longer, so fewer of them fit into a slot (section 4.3.2).
+        /// The components that a link joins determine this format; a scenario cannot request it.
+        #[serde(rename = "256B-pbr")]
+        #[schemars(skip)]
+        B256Pbr,
+        /// Latency-optimised 256-byte flits: 15 slots in two halves of 128 bytes, each with its own
+        /// CRC, so that the first half can be used before the second has arrived (CXL 3.1, section
+        /// 4.3.2, figure 4-42). Not defined for PBR links (note in the same section).
+        #[serde(rename = "256B-latency-optimized")]
+        B256LatencyOptimized,
+    }
 }
 
 impl FlitFormat {
-    /// All formats, in the order of the enum.
-    pub const ALL: [FlitFormat; 4] = [
-        FlitFormat::B68,
-        FlitFormat::B256,
-        FlitFormat::B256Pbr,
-        FlitFormat::B256LatencyOptimized,
-    ];
-
     /// Bytes of a flit on the wire, headers and check codes included.
     pub const fn bytes(self) -> u64 {
         match self {
@@ -300,7 +294,6 @@ const fn windows_256(latency_optimized: bool) -> [u8; SLOTS] {
     windows
 }
 
-/// The slots of each window, derived from the windows of each slot.
 const fn slots_of(windows: &[u8; SLOTS]) -> [u16; WINDOWS] {
     let mut slots = [0; WINDOWS];
     let mut slot = 0;
@@ -350,51 +343,36 @@ static B68: Rules = Rules {
     limited: 0,
 };
 
-/// Rules of standard 256-byte flits with the given slot formats for slot 0 and for the other slots.
-const fn standard_256(slot_0: &[Counts], others: &[Counts]) -> Rules {
+/// Rules of 256-byte flits with the given slot formats for slot 0 and for the other slots. Slot 8 has
+/// formats of its own in latency-optimised flits only.
+const fn rules_256(slot_0: &[Counts], others: &[Counts], slot_8: &[Counts]) -> Rules {
+    let latency_optimized = !slot_8.is_empty();
+    let headers_only: u16 = if latency_optimized { 1 | 1 << 8 } else { 1 };
+    let windows = windows_256(latency_optimized);
     Rules {
         all: 0x7fff,
-        data: 0x7ffe,
-        second_half: 0,
-        kind: kinds(false),
+        data: 0x7fff & !headers_only,
+        second_half: if latency_optimized { 0x7f80 } else { 0 },
+        kind: kinds(latency_optimized),
         states: [
             SlotStates::of(slot_0),
             SlotStates::of(others),
-            SlotStates::of(&[]),
+            SlotStates::of(slot_8),
         ],
-        windows: windows_256(false),
-        window_slots: slots_of(&windows_256(false)),
+        windows,
+        window_slots: slots_of(&windows),
         never: never(MAX_256),
-        data_per_flit: 14,
+        data_per_flit: SLOTS as u32 - headers_only.count_ones(),
         max_messages: MAX_256,
         one_data_header_slot: false,
         all_data_flits: false,
-        limited: 1,
+        limited: headers_only,
     }
 }
 
-static B256: Rules = standard_256(H_256, G_256);
-static B256_PBR: Rules = standard_256(PBR_256, PBR_256);
-
-static B256_LATENCY_OPTIMIZED: Rules = Rules {
-    all: 0x7fff,
-    data: 0x7ffe & !(1 << 8),
-    second_half: 0x7f80,
-    kind: kinds(true),
-    states: [
-        SlotStates::of(H_256),
-        SlotStates::of(G_256),
-        SlotStates::of(HS_256),
-    ],
-    windows: windows_256(true),
-    window_slots: slots_of(&windows_256(true)),
-    never: never(MAX_256),
-    data_per_flit: 13,
-    max_messages: MAX_256,
-    one_data_header_slot: false,
-    all_data_flits: false,
-    limited: 1 | 1 << 8,
-};
+static B256: Rules = rules_256(H_256, G_256, &[]);
+static B256_PBR: Rules = rules_256(PBR_256, PBR_256, &[]);
+static B256_LATENCY_OPTIMIZED: Rules = rules_256(H_256, G_256, HS_256);
 
 /// Number of distinct contents that a slot can have, with room to spare.
 const STATES: usize = 64;

@@ -65,11 +65,8 @@ impl Interleave {
     }
 
     pub(super) fn ways(&self) -> u32 {
-        if self.three {
-            3 << self.slice_bits
-        } else {
-            1 << self.slice_bits
-        }
+        let factor = if self.three { 3 } else { 1 };
+        factor << self.slice_bits
     }
 
     #[inline]
@@ -84,10 +81,9 @@ impl Interleave {
         }
         let slice = granule & ((1 << self.slice_bits) - 1);
         let rest = granule >> self.slice_bits;
-        let (group, own) = if self.three {
-            (rest % 3, rest / 3)
-        } else {
-            (0, rest)
+        let (group, own) = match self.three {
+            true => (rest % 3, rest / 3),
+            false => (0, rest),
         };
         let target = group << self.slice_bits | slice;
         let within = offset & ((1 << self.granularity_bits) - 1);
@@ -157,14 +153,6 @@ impl HdmDecoder {
     #[inline]
     pub fn decode(&self, hpa: Hpa) -> Option<(u32, Dpa)> {
         self.interleave.decode(hpa)
-    }
-
-    /// The host physical address of a DPA of a target: the inverse of [`HdmDecoder::decode`].
-    ///
-    /// # Panics
-    /// If the target or the DPA does not exist. Such a call is a mistake of the program, not of the user.
-    pub fn encode(&self, target: u32, dpa: Dpa) -> Hpa {
-        self.interleave.encode(target, dpa)
     }
 }
 

@@ -30,15 +30,14 @@ fn power_of_two_ways_remove_the_slice_of_bits() {
     assert_eq!(decoder.decode(Hpa(KIB * KIB)), None);
 }
 
+/// Ways of each level of a set with `n` targets.
+fn levels(n: u32) -> Vec<u32> {
+    let set = InterleaveSet::new(Hpa(0), Bytes(u64::from(n) * KIB), Bytes(256), n).unwrap();
+    set.levels().iter().map(|level| level.ways).collect()
+}
+
 #[test]
 fn sixty_four_targets_are_sixteen_by_four_and_forty_eight_are_sixteen_by_three() {
-    let levels = |n: u32| {
-        let set = InterleaveSet::new(Hpa(0), Bytes(u64::from(n) * KIB), Bytes(256), n).unwrap();
-        set.levels()
-            .iter()
-            .map(|level| level.ways)
-            .collect::<Vec<_>>()
-    };
     assert_eq!(levels(1), [1]);
     assert_eq!(levels(12), [12]);
     assert_eq!(levels(24), [8, 3]);
@@ -51,17 +50,9 @@ fn sixty_four_targets_are_sixteen_by_four_and_forty_eight_are_sixteen_by_three()
 #[test]
 fn every_legal_number_of_targets_has_legal_levels_that_multiply_to_it() {
     for n in legal_targets() {
-        let set = InterleaveSet::new(Hpa(0), Bytes(u64::from(n) * KIB), Bytes(256), n).unwrap();
-        assert!(
-            set.levels()
-                .iter()
-                .all(|level| LEGAL_WAYS.contains(&level.ways)),
-            "{n}"
-        );
-        assert_eq!(
-            set.levels().iter().map(|level| level.ways).product::<u32>(),
-            n
-        );
+        let levels = levels(n);
+        assert!(levels.iter().all(|ways| LEGAL_WAYS.contains(ways)), "{n}");
+        assert_eq!(levels.iter().product::<u32>(), n);
     }
 }
 
@@ -69,14 +60,11 @@ fn every_legal_number_of_targets_has_legal_levels_that_multiply_to_it() {
 fn a_wrong_number_names_what_is_allowed() {
     let error = |n| InterleaveSet::new(Hpa(0), Bytes(KIB * KIB), Bytes(256), n).unwrap_err();
     let text = error(20).to_string();
-    assert!(
-        text.contains("1, 2, 3, 4, 6, 8, 12, 16, 24, 32") && text.contains("4096"),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("nearest is 16") || text.ends_with("nearest is 24"),
-        "{text}"
-    );
+    for part in ["1, 2, 3, 4, 6, 8, 12, 16, 24, 32", "4096"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let nearest = ["nearest is 16", "nearest is 24"];
+    assert!(nearest.iter().any(|end| text.ends_with(end)), "{text}");
     assert_eq!(error(0), InterleaveError::Targets(0));
     assert_eq!(error(6144), InterleaveError::Targets(6144));
     assert!(matches!(error(3), InterleaveError::Size { .. }));
@@ -182,13 +170,8 @@ fn xor_spreads_a_stride_that_modulo_sends_to_one_target() {
 fn a_wrong_map_is_refused() {
     let set = InterleaveSet::new(Hpa(0), Bytes(1 << 30), Bytes(512), 4).unwrap();
     let few = set.with_xor(&[0x200]).unwrap_err();
-    assert_eq!(
-        few,
-        InterleaveError::XorMaps {
-            found: 1,
-            needed: 2
-        }
-    );
+    let (found, needed) = (1, 2);
+    assert_eq!(few, InterleaveError::XorMaps { found, needed });
     let low = set.with_xor(&[0x200, 0x600]).unwrap_err();
     assert!(low.to_string().contains("0x400"), "{low}");
     assert!(set.with_xor(&xor_maps(Bytes(512))).is_ok());

@@ -2,7 +2,6 @@
 //! with them. Pure data: no clock.
 //!
 //! - [`tlp`]: the sizes of packets.
-//! - [`segment`]: the division of a transfer into packets.
 //! - [`space`]: the configuration space of one function.
 //! - [`component`]: the registers of CXL.cache and CXL.mem, with HDM decoders.
 //! - [`tree`]: a hierarchy of functions.
@@ -19,7 +18,6 @@
 pub mod component;
 pub mod enumerate;
 pub mod packet;
-pub mod segment;
 pub mod space;
 pub mod tlp;
 pub mod tree;

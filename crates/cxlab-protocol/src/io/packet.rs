@@ -6,13 +6,12 @@
 //! configuration access mechanism (PCIe 5.0, section 7.2.2). A completion without data has its
 //! status in `tag` (PCIe 5.0, section 2.2.9).
 
-use cxlab_engine::units::Hpa;
+use cxlab_engine::units::{Hpa, SimTime};
 
 use super::tlp::{Framing, Kind, Tlp};
 use super::tree::{Bdf, Place, Request, Step};
-use crate::message::{CacheMeta, MemMeta, Message, PortId};
+use crate::message::{Message, PortId};
 use crate::opcode::Opcode;
-use crate::stages::LatencyStages;
 
 /// Completion status: successful.
 const SUCCESS: u32 = 0b000;
@@ -75,21 +74,9 @@ pub fn put(message: &mut Message, request: Request) {
 
 /// A message with this request, issued at `now_ps` (picoseconds).
 pub fn message(request: Request, now_ps: u64, source: PortId, destination: PortId) -> Message {
-    let mut message = Message {
-        hpa: Hpa(0),
-        issued_ps: now_ps,
-        stages: LatencyStages::default(),
-        tag: 0,
-        source,
-        destination,
-        opcode: Opcode::MRd,
-        meta: MemMeta::NONE,
-        cache: CacheMeta::NONE,
-        lines: Message::REGISTER,
-        data: 0,
-        vc: 0,
-        hops: 0,
-    };
+    let issued = SimTime(now_ps);
+    let mut message = Message::new(Opcode::MRd, Hpa(0), 0, source, destination, issued);
+    message.lines = Message::REGISTER;
     put(&mut message, request);
     message
 }

@@ -18,9 +18,24 @@ pub fn compare(name: &str, text: &str) {
     documents::compare("reference/coherence-tables.md", &[(name, text.to_owned())]);
 }
 
+/// A table of the document with these columns. The first has the names of rows.
+fn table<const N: usize>(columns: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let head = format!("| {} |\n|{}\n", columns.join(" | "), "---|".repeat(N));
+    rows.fold(head, |text, cells| {
+        text + &format!("| {} |\n", cells.join(" | "))
+    })
+}
+
+fn name(row: &str) -> String {
+    format!("`{row}`")
+}
+
 fn list<T: Debug>(items: &[T]) -> String {
-    let names: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
-    names.join(", ")
+    listed(items, |item| format!("{item:?}"))
+}
+
+fn listed<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
+    items.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 fn requester_action(action: &Action) -> String {
@@ -32,26 +47,19 @@ fn requester_action(action: &Action) -> String {
 
 #[test]
 fn the_document_has_the_requesters_rows() {
-    let mut text =
-        String::from("| row | in | on | does | then | snoop |\n|---|---|---|---|---|---|\n");
-    for row in requester::ROWS {
-        let actions: Vec<String> = row.actions.iter().map(requester_action).collect();
+    let rows = requester::ROWS.iter().map(|row| {
         let snoop = match row.then {
             Then::Keep => "",
             Then::Answered => "answered",
             Then::AwaitAck => "awaits BIConflictAck",
             Then::Defer => "waits for a stable line",
         };
-        text += &format!(
-            "| `{}` | {:?} | {} | {} | {:?} | {snoop} |\n",
-            row.name,
-            row.from,
-            list(row.on),
-            actions.join(", "),
-            row.to,
-        );
-    }
-    compare("requester", &text);
+        let (from, to) = (format!("{:?}", row.from), format!("{:?}", row.to));
+        let does = listed(row.actions, requester_action);
+        [name(row.name), from, list(row.on), does, to, snoop.into()]
+    });
+    let columns = ["row", "in", "on", "does", "then", "snoop"];
+    compare("requester", &table(columns, rows));
 }
 
 /// The rows of a home's table; `record` names the record of holders.
@@ -60,12 +68,7 @@ fn home_rows<P: Debug, C: Debug, A>(
     record: &str,
     action: impl Fn(&A) -> String,
 ) -> String {
-    let mut text = format!(
-        "| row | phase | on | other holders | does | {record} | phase then |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for row in rows {
-        let actions: Vec<String> = row.actions.iter().map(&action).collect();
+    let rows = rows.iter().map(|row| {
         let when = match &row.when {
             When::In(phase) => format!("{phase:?}"),
             When::Snooping => "any Snooping".into(),
@@ -75,19 +78,14 @@ fn home_rows<P: Debug, C: Debug, A>(
             Update::Keep => String::new(),
             update => format!("{update:?}"),
         };
-        let to = row
-            .to
-            .as_ref()
-            .map_or("same".into(), |to| format!("{to:?}"));
-        text += &format!(
-            "| `{}` | {when} | {} | {} | {} | {update} | {to} |\n",
-            row.name,
-            list(row.on),
-            list(row.others),
-            actions.join(", "),
-        );
-    }
-    text
+        let to = row.to.as_ref();
+        let to = to.map_or("same".into(), |to| format!("{to:?}"));
+        let (others, does) = (list(row.others), listed(row.actions, &action));
+        [name(row.name), when, list(row.on), others, does, update, to]
+    });
+    let holders = "other holders";
+    let columns = ["row", "phase", "on", holders, "does", record, "phase then"];
+    table(columns, rows)
 }
 
 #[test]
@@ -112,19 +110,14 @@ fn the_document_has_the_rows_of_the_home_agent() {
 
 #[test]
 fn the_document_has_the_rows_of_hdm_h() {
-    let mut text = String::from("| row | on | medium | reply |\n|---|---|---|---|\n");
-    for row in host_only::ROWS {
-        let reply = row
-            .reply
-            .map_or("none".into(), |reply| format!("{reply:?}"));
-        text += &format!(
-            "| `{}` | {} | {:?} | {reply} |\n",
-            row.name,
-            list(row.on),
-            row.access
-        );
-    }
-    compare("host-only", &text);
+    let rows = host_only::ROWS.iter().map(|row| {
+        let reply = row.reply;
+        let reply = reply.map_or("none".into(), |reply| format!("{reply:?}"));
+        let access = format!("{:?}", row.access);
+        [name(row.name), list(row.on), access, reply]
+    });
+    let columns = ["row", "on", "medium", "reply"];
+    compare("host-only", &table(columns, rows));
 }
 
 fn device_action(action: &cache_agent::Action) -> String {
@@ -137,17 +130,11 @@ fn device_action(action: &cache_agent::Action) -> String {
 
 #[test]
 fn the_document_has_the_rows_of_a_devices_cache() {
-    let mut text = String::from("| row | in | on | does | then |\n|---|---|---|---|---|\n");
-    for row in cache_agent::ROWS {
-        let actions: Vec<String> = row.actions.iter().map(device_action).collect();
-        text += &format!(
-            "| `{}` | {:?} | {} | {} | {:?} |\n",
-            row.name,
-            row.from,
-            list(row.on),
-            actions.join(", "),
-            row.to,
-        );
-    }
-    compare("cache-agent", &text);
+    let rows = cache_agent::ROWS.iter().map(|row| {
+        let (from, to) = (format!("{:?}", row.from), format!("{:?}", row.to));
+        let does = listed(row.actions, device_action);
+        [name(row.name), from, list(row.on), does, to]
+    });
+    let columns = ["row", "in", "on", "does", "then"];
+    compare("cache-agent", &table(columns, rows));
 }

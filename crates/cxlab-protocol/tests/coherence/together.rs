@@ -12,7 +12,7 @@ use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::requester::{Event, Line};
 
 use crate::cache::{self, exploration::ONE};
-use crate::checker::{Network, System, check_all, check_broken};
+use crate::checker::{Network, Property, System, check_all, check_broken};
 use crate::mem::{self, exploration::TWO};
 
 const MEM: &[Event] = &[Event::Load, Event::Store, Event::Evict];
@@ -34,14 +34,6 @@ enum Waiting {
     BisnpForRequest,
     /// The device accepts no M2S Req while its own request is outstanding.
     RequestForRequest,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Property {
-    Mem(mem::Property),
-    Cache(cache::Property),
-    NoDeadlock,
-    Progress,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,10 +99,6 @@ impl System for Together {
     type World = World;
     type Code = Vec<u64>;
     type Move = Move;
-    type Property = Property;
-
-    const DEADLOCK: Property = Property::NoDeadlock;
-    const NO_PROGRESS: Property = Property::Progress;
 
     fn name(&self) -> &'static str {
         match self.waiting {
@@ -143,18 +131,12 @@ impl System for Together {
         let (mut mem, mut cache) = (Vec::new(), Vec::new());
         self.mem.moves(&world.0, &mut mem);
         self.cache.moves(&world.1, &mut cache);
-        let mem = mem.into_iter().map(|(step, to)| {
-            let to = to.map(|to| (to, world.1)).map_err(Property::Mem);
-            (Move::Mem(step), to)
-        });
-        let cache = cache.into_iter().map(|(step, to)| {
-            let to = to.map(|to| (world.0, to)).map_err(Property::Cache);
-            (Move::Cache(step), to)
-        });
-        out.extend(
-            mem.chain(cache)
-                .filter(|(step, _)| self.allows(world, *step)),
-        );
+        let mem = mem.into_iter();
+        let mem = mem.map(|(step, to)| (Move::Mem(step), to.map(|to| (to, world.1))));
+        let cache = cache.into_iter();
+        let cache = cache.map(|(step, to)| (Move::Cache(step), to.map(|to| (world.0, to))));
+        let all = mem.chain(cache);
+        out.extend(all.filter(|(step, _)| self.allows(world, *step)));
     }
 
     fn drains(&self, step: Move) -> bool {
@@ -177,16 +159,12 @@ fn every_property_holds_for_a_device_that_caches_and_is_cached() {
 /// The device's request waits for the host's, which waits for the line's back-invalidation.
 #[test]
 fn back_invalidation_that_waits_for_a_request_of_the_device_deadlocks() {
-    check_broken(
-        &Together::new(Waiting::BisnpForRequest),
-        Property::NoDeadlock,
-    );
+    let together = Together::new(Waiting::BisnpForRequest);
+    check_broken(&together, Property::NoDeadlock);
 }
 
 #[test]
 fn requests_of_host_and_device_that_wait_for_each_other_deadlock() {
-    check_broken(
-        &Together::new(Waiting::RequestForRequest),
-        Property::NoDeadlock,
-    );
+    let together = Together::new(Waiting::RequestForRequest);
+    check_broken(&together, Property::NoDeadlock);
 }

@@ -34,7 +34,6 @@ fn access_of(flag: bool) -> PageAccess {
 }
 
 impl Processor {
-    /// Handles an address-translation message from a device.
     pub(in super::super) fn ats_message(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -60,7 +59,7 @@ impl Processor {
     fn invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let Some(os) = &self.os else { return };
         match os.tasks.get(tag).map(|task| &task.subject) {
-            Some(TaskSubject::Page { .. }) => self.page_event(ctx, tag, Event::Invalidated, None),
+            Some(TaskSubject::Page(_)) => self.page_event(ctx, tag, Event::Invalidated, None),
             Some(TaskSubject::Release(..)) => self.waited(ctx, tag),
             None => {}
         }
@@ -124,7 +123,6 @@ impl Processor {
         self.arrive(ctx, txn);
     }
 
-    /// Handles the response to a read of a device's walk.
     pub(in super::super) fn device_walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &self.os else { return };
         let Some(walk) = os.device_walks.get(txn.request.tag) else {
@@ -163,10 +161,8 @@ impl Processor {
                 AtsCompletion::default()
             }
         };
-        completion.put(
-            self.hw_threads.image(),
-            staging(message.source, message.tag),
-        );
+        let there = staging(message.source, message.tag);
+        completion.put(self.hw_threads.image(), there);
         let answer = Message {
             opcode: Opcode::CplD,
             data: 8,
@@ -213,17 +209,9 @@ impl Processor {
     }
 
     fn tell_device(&mut self, ctx: &mut Ctx<'_, Parcel>, device: usize, ats: AtsMessage, tag: u32) {
-        let message = Message {
-            data: 8,
-            ..Message::new(
-                Opcode::MWr,
-                ats.address(),
-                tag,
-                self.port_id,
-                self.accelerators.ports[device],
-                ctx.now(),
-            )
-        };
-        self.send_io(ctx, self.accelerators.ports[device], message);
+        let (at, to) = (ats.address(), self.accelerators.ports[device]);
+        let mut message = Message::new(Opcode::MWr, at, tag, self.port_id, to, ctx.now());
+        message.data = 8;
+        self.send_io(ctx, to, message);
     }
 }

@@ -24,35 +24,53 @@ pub(super) enum PageWaiter {
     Device(u16, Page),
 }
 
-/// The subject of a task.
+/// A page that is touched for the first time, or moves.
+#[derive(Serialize, Deserialize)]
+pub(super) struct PageTask {
+    pub(super) page: Page,
+    state: HomePageState,
+    /// The touched address, and the kind of access.
+    touch: (VirtAddr, PageAccess),
+    /// The device that touched the page; `None` for a core.
+    device: Option<u16>,
+    held: Vec<PageWaiter>,
+    /// Whether the frame is being zeroed.
+    zeroing: bool,
+    /// The move that the migration policy wants.
+    pub(super) wanted: Option<PageMove>,
+    pub(super) moving: Option<MovingPage>,
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) enum TaskSubject {
-    /// A page that is touched for the first time, or moves.
-    Page {
-        page: Page,
-        state: HomePageState,
-        /// The touched address, and the kind of access.
-        touch: (VirtAddr, PageAccess),
-        /// The device that touched the page; `None` for a core.
-        device: Option<u16>,
-        held: Vec<PageWaiter>,
-        /// Whether the frame is being zeroed.
-        zeroing: bool,
-        /// The move that the migration policy wants.
-        wanted: Option<PageMove>,
-        moving: Option<MovingPage>,
-    },
+    Page(PageTask),
     /// Pages that an operation has unmapped, until no translation of them is left.
     Release(ReleasedPages, u32),
 }
 
 impl TaskSubject {
+    /// A page that `device` or, without one, a core touches, or that the migration policy wants to move.
+    pub(super) fn page(
+        page: Page,
+        need: PageAccess,
+        device: Option<u16>,
+        wanted: Option<PageMove>,
+    ) -> Self {
+        TaskSubject::Page(PageTask {
+            page,
+            state: HomePageState::default(),
+            touch: (page.start, need),
+            device,
+            held: Vec::new(),
+            zeroing: false,
+            wanted,
+            moving: None,
+        })
+    }
+
     /// Whether the subject is a page that overlaps the range `scope`.
     pub(super) fn is_within(&self, scope: InvalidationScope) -> bool {
-        match self {
-            TaskSubject::Page { page, .. } => scope.concerns(*page),
-            TaskSubject::Release(..) => false,
-        }
+        matches!(self, TaskSubject::Page(task) if scope.concerns(task.page))
     }
 }
 
@@ -82,12 +100,11 @@ impl Os {
         found.map(|(id, _)| id)
     }
 
-    /// The task that zeroes the frame of a page.
     fn zeroing_of(&self, page: Page) -> Option<u32> {
         let scope = InvalidationScope::page(page);
         let mut tasks = self.tasks.iter();
         let found = tasks.find(|(_, task)| match &task.subject {
-            TaskSubject::Page { page, zeroing, .. } => *zeroing && scope.concerns(*page),
+            TaskSubject::Page(task) => task.zeroing && scope.concerns(task.page),
             TaskSubject::Release(..) => false,
         });
         found.map(|(id, _)| id)
@@ -113,9 +130,11 @@ impl Os {
         self.answered.retain(|one| *one != holder);
     }
 
-    /// The subject of a task.
-    pub(super) fn subject(&mut self, id: u32) -> Option<&mut TaskSubject> {
-        Some(&mut self.tasks.get_mut(id)?.subject)
+    pub(super) fn page_task(&mut self, id: u32) -> Option<&mut PageTask> {
+        match &mut self.tasks.get_mut(id)?.subject {
+            TaskSubject::Page(task) => Some(task),
+            TaskSubject::Release(..) => None,
+        }
     }
 
     fn fail(&mut self, error: SpaceError) {
@@ -140,16 +159,7 @@ impl Processor {
                     PageWaiter::Walk(_) => None,
                     PageWaiter::Device(device, _) => Some(device),
                 };
-                let subject = TaskSubject::Page {
-                    page,
-                    state: HomePageState::default(),
-                    touch: (page.start, need),
-                    device,
-                    held: Vec::new(),
-                    zeroing: false,
-                    wanted: None,
-                    moving: None,
-                };
+                let subject = TaskSubject::page(page, need, device, None);
                 os.open_task(subject, ctx.now().0)
             }
         };
@@ -165,7 +175,7 @@ impl Processor {
         holder: Option<PageWaiter>,
     ) {
         let Some(os) = &mut self.os else { return };
-        let Some(TaskSubject::Page { state, .. }) = os.subject(id) else {
+        let Some(PageTask { state, .. }) = os.page_task(id) else {
             return;
         };
         let Some((row, next)) = step(*state, event) else {
@@ -176,11 +186,8 @@ impl Processor {
             self.page_action(ctx, id, *action, holder);
         }
         let Some(os) = &mut self.os else { return };
-        let settled = |subject: &mut TaskSubject| match subject {
-            TaskSubject::Page { state, .. } => state.phase == HomePagePhase::Stable,
-            TaskSubject::Release(..) => false,
-        };
-        if os.subject(id).is_some_and(settled) {
+        let settled = |task: &mut PageTask| task.state.phase == HomePagePhase::Stable;
+        if os.page_task(id).is_some_and(settled) {
             self.settle_page(ctx, id);
         }
     }
@@ -193,7 +200,7 @@ impl Processor {
         holder: Option<PageWaiter>,
     ) {
         let Some(os) = &mut self.os else { return };
-        let Some(TaskSubject::Page { page, held, .. }) = os.subject(id) else {
+        let Some(PageTask { page, held, .. }) = os.page_task(id) else {
             return;
         };
         let page = *page;
@@ -249,44 +256,28 @@ impl Processor {
     /// Handles the end of a fault's time, or of the cores' interrupt.
     pub(in super::super) fn task_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let faulting = matches!(
-            os.subject(id),
-            Some(TaskSubject::Page { state, .. }) if state.phase == HomePagePhase::Faulting
-        );
-        match faulting {
-            true => self.handle_fault(ctx, id),
-            false => self.waited(ctx, id),
+        match os.page_task(id) {
+            Some(task) if task.state.phase == HomePagePhase::Faulting => self.handle_fault(ctx, id),
+            _ => self.waited(ctx, id),
         }
     }
 
     fn handle_fault(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let Some(Task {
-            subject:
-                TaskSubject::Page {
-                    page,
-                    touch: (at, need),
-                    device,
-                    zeroing,
-                    held,
-                    ..
-                },
-            ..
-        }) = os.tasks.get_mut(id)
+        let Some(TaskSubject::Page(task)) = os.tasks.get_mut(id).map(|task| &mut task.subject)
         else {
             return;
         };
-        let (at, need, process) = (*at, *need, page.pasid);
-        let by = match *device {
+        let ((at, need), process) = (task.touch, task.page.pasid);
+        let by = match task.device {
             Some(device) => os.devices.get(usize::from(device)).copied(),
             None => None,
         };
         let by = by.unwrap_or(os.home);
         match os.spaces[place(process)].touch(at, need, by, &mut os.frames) {
             Ok(TouchResult::Placed(mapping, node)) => {
-                *page = Page::around(process, at, mapping.frame.size);
-                *zeroing = true;
-                let page = *page;
+                let page = Page::around(process, at, mapping.frame.size);
+                (task.page, task.zeroing) = (page, true);
                 os.migration.placed(page, node);
                 self.fill(ctx, id, None, mapping.frame);
                 return;
@@ -298,15 +289,15 @@ impl Processor {
             }
             // A fault nearby has placed a page of 2 MiB: the holders of this page now wait for that one.
             Ok(TouchResult::Present(mapping)) => {
-                let held = std::mem::take(held);
+                let held = std::mem::take(&mut task.held);
                 let page = Page::around(process, at, mapping.frame.size);
                 let heir = os.zeroing_of(page).unwrap_or(id);
-                if let Some(TaskSubject::Page { held: waiting, .. }) = os.subject(heir) {
-                    waiting.extend(held);
+                if let Some(heir) = os.page_task(heir) {
+                    heir.held.extend(held);
                 }
             }
             Err(error) => {
-                for holder in std::mem::take(held) {
+                for holder in std::mem::take(&mut task.held) {
                     self.notify_page_waiter(ctx, holder, false);
                 }
                 if let Some(os) = &mut self.os {
@@ -321,10 +312,10 @@ impl Processor {
     /// Handles a frame that has been zeroed or copied.
     pub(super) fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let Some(TaskSubject::Page { zeroing, .. }) = os.subject(id) else {
+        let Some(task) = os.page_task(id) else {
             return;
         };
-        let event = match std::mem::take(zeroing) {
+        let event = match std::mem::take(&mut task.zeroing) {
             true => Event::Faulted,
             false => Event::Copied,
         };
@@ -336,13 +327,7 @@ impl Processor {
     fn settle_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
         let Some(Task {
-            subject:
-                TaskSubject::Page {
-                    wanted,
-                    moving,
-                    device,
-                    ..
-                },
+            subject: TaskSubject::Page(task),
             begun,
             ..
         }) = os.tasks.remove(id)
@@ -350,9 +335,9 @@ impl Processor {
             return;
         };
         let took = since(begun, ctx.now().0);
-        match (wanted, device) {
+        match (task.wanted, task.device) {
             (Some(wanted), _) => {
-                let done = moving.is_some();
+                let done = task.moving.is_some();
                 os.moves -= 1;
                 os.migration.ended(wanted, done);
                 match (done, wanted.promotion) {

@@ -73,7 +73,6 @@ impl Processor {
         self.arrive(ctx, txn);
     }
 
-    /// The job to which the line of a transaction belongs.
     fn job(&self, txn: &Txn) -> Option<Job> {
         self.os.as_ref()?.jobs.get(txn.request.tag).copied()
     }

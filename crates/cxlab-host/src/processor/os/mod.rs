@@ -363,12 +363,10 @@ impl Os {
         (walks + self.tasks.len() + self.unmaps.len()) as u64
     }
 
-    /// Resets the statistics at the start of measurement.
     pub(super) fn begin_measurement(&mut self) {
         self.stats = OsStats::default();
     }
 
-    /// Appends the statistics, by name.
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let stats = &self.stats;
         let sum = |of: fn(&AddressSpace) -> u64| self.spaces.iter().map(of).sum::<u64>();
@@ -394,11 +392,7 @@ impl Os {
             ("resident_bytes", sum(AddressSpace::resident_bytes) as f64),
             ("promised_bytes", sum(AddressSpace::promised_bytes) as f64),
         ];
-        let own = counts.into_iter().map(|(name, value)| Statistic {
-            name: name.to_owned(),
-            value,
-        });
-        list.extend(own);
+        Statistic::append(list, "", &counts);
         for node in self.frames.nodes().iter() {
             let Some(spec) = self.frames.spec(node) else {
                 continue;
@@ -436,7 +430,6 @@ impl Os {
     }
 }
 
-/// The access right that an access needs for its page.
 fn needed(access: &LineAccess) -> PageAccess {
     match access.kind.writes() {
         true => PageAccess::Write,
@@ -449,7 +442,6 @@ fn since(begun: u64, now: u64) -> Picos {
     Picos(now - begun)
 }
 
-/// Bytes of a page of an image.
 const PAGE_BYTES: u64 = 4096;
 
 fn copy_page(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {

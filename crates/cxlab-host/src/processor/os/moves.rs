@@ -5,7 +5,7 @@ use cxlab_agent::AtsKind;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
-use cxlab_os::ats::home::{Event, HomePageState};
+use cxlab_os::ats::home::Event;
 use cxlab_os::policy::migration::PageMove;
 use cxlab_os::space::AreaOptions;
 use cxlab_os::tlb::InvalidationScope;
@@ -13,7 +13,7 @@ use cxlab_os::{NodeId, NodeSet, Page, PageAccess, PageSize, VirtAddr};
 
 use super::super::Processor;
 use super::super::tokens::{OP, SCAN, TASK};
-use super::faults::{Task, TaskSubject};
+use super::faults::{PageTask, TaskSubject};
 use super::{Os, PROCESS, place};
 
 /// Granularity of mappings, in bytes.
@@ -127,7 +127,7 @@ impl Processor {
             return;
         }
         match &mut task.subject {
-            TaskSubject::Page { moving, .. } => match *moving {
+            TaskSubject::Page(task) => match task.moving {
                 Some(moving) => self.fill(ctx, id, Some(moving.from), moving.to),
                 None => self.page_event(ctx, id, Event::Copied, None),
             },
@@ -154,39 +154,31 @@ impl Processor {
     /// free frame it stays where it is.
     pub(super) fn suspend(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
-        if let Some(Task {
-            subject:
-                TaskSubject::Page {
-                    page,
-                    wanted: Some(wanted),
-                    moving,
-                    ..
-                },
-            ..
-        }) = os.tasks.get_mut(id)
+        let Some(task) = os.tasks.get_mut(id) else {
+            return;
+        };
+        if let TaskSubject::Page(task) = &mut task.subject
+            && let Some(wanted) = &task.wanted
         {
-            let space = &mut os.spaces[place(page.pasid)];
-            let moved = space.begin_move(page.start, wanted.to, wanted.keep, &mut os.frames);
-            *moving = moved.ok();
+            let space = &mut os.spaces[place(task.page.pasid)];
+            let moved = space.begin_move(task.page.start, wanted.to, wanted.keep, &mut os.frames);
+            task.moving = moved.ok();
             // Holders that wait for the page will find it, wherever it is by then.
-            space.end_sample(*page);
+            space.end_sample(task.page);
         }
     }
 
     /// Makes the page present at its new frame.
     pub(super) fn install(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
-        if let Some(Task {
-            subject:
-                TaskSubject::Page {
-                    page,
-                    moving: Some(_),
-                    ..
-                },
+        if let Some(PageTask {
+            page,
+            moving: Some(_),
             ..
-        }) = os.tasks.get(id)
+        }) = os.page_task(id)
         {
-            os.spaces[place(page.pasid)].end_move(*page, &mut os.frames);
+            let page = *page;
+            os.spaces[place(page.pasid)].end_move(page, &mut os.frames);
         }
     }
 
@@ -207,16 +199,7 @@ impl Processor {
                 return;
             }
             os.moves += 1;
-            let subject = TaskSubject::Page {
-                page: wanted.page,
-                state: HomePageState::default(),
-                touch: (wanted.page.start, PageAccess::Read),
-                device: None,
-                held: Vec::new(),
-                zeroing: false,
-                wanted: Some(wanted),
-                moving: None,
-            };
+            let subject = TaskSubject::page(wanted.page, PageAccess::Read, None, Some(wanted));
             let id = os.open_task(subject, ctx.now().0);
             let devices = self.accelerators.ports.len() as u8;
             self.page_event(ctx, id, Event::Move(devices), None);

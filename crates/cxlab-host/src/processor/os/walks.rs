@@ -34,7 +34,6 @@ pub(in super::super) struct PendingWalk {
     waiters: Vec<(LineAccess, SimTime)>,
 }
 
-/// The outcome of an access's translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Translated {
     /// The access has its physical address.
@@ -218,17 +217,18 @@ impl Processor {
         } = os.walks[id as usize];
         let space = &mut os.spaces[place(page.pasid)];
         let leaf = space.walk(page.start).leaf;
+        let allows = |writable| need == PageAccess::Read || writable;
         let mapping = match leaf {
-            WalkResult::Present(mapping) if !os.is_being_zeroed(page) => mapping,
+            WalkResult::Present(mapping)
+                if !os.is_being_zeroed(page) && allows(mapping.entry.is_writable()) =>
+            {
+                mapping
+            }
             WalkResult::Present(_) | WalkResult::NotPresent(_) => {
                 self.page_request(ctx, page, need, PageWaiter::Walk(id));
                 return;
             }
         };
-        if need == PageAccess::Write && !mapping.entry.is_writable() {
-            self.page_request(ctx, page, need, PageWaiter::Walk(id));
-            return;
-        }
         os.found(PageWaiter::Walk(id));
         os.spaces[place(page.pasid)].mark(page.start, need);
         let whole = Page::around(page.pasid, page.start, mapping.frame.size);
@@ -262,7 +262,6 @@ impl Processor {
         }
     }
 
-    /// Handles the response to a read of a walk.
     pub(in super::super) fn walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         if txn.walk != NONE {
             ctx.wake_at(ctx.now() + self.params.mesh_time, WALK | txn.walk);

@@ -5,7 +5,7 @@ use crate::coherence::cache_message::Reply;
 use crate::coherence::fields::GoState;
 use crate::coherence::filter::Update;
 use crate::coherence::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
-use crate::coherence::table::{HomeRow, When, home_rows, index, listed};
+use crate::coherence::table::{HomeRow, When, home_rows, index};
 
 listed! {
     /// The conditions that the rows of the table distinguish.

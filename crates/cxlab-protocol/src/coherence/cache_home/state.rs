@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coherence::filter::{Filter, Peer, Peers};
 use crate::coherence::message::Snoop;
-use crate::coherence::table::{When, listed, phases};
+use crate::coherence::table::{When, phases};
 
 listed! {
     /// An operation on a line.
@@ -61,9 +61,7 @@ impl Operation {
 }
 
 /// Progress of the operation on a line.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub enum Phase {
     /// No operation is in flight.
     #[default]
@@ -81,9 +79,7 @@ pub enum Phase {
 phases! { Snooping Reading Pulling Writing }
 
 /// The data that snoops have brought into the home's buffer.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Collected {
     /// Snoops have brought no data.
@@ -98,9 +94,7 @@ pub enum Collected {
 }
 
 /// Which part of a device's response to a snoop, the message or its data, is outstanding.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub enum Forward {
     /// Neither, or both have arrived.
     #[default]
@@ -113,9 +107,7 @@ pub enum Forward {
 
 /// The state that the home stores for one line. `filter` is the entry of the directory; the rest is
 /// needed only while an operation is in flight.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct LineState {
     /// The holders that may have a copy.
     pub filter: Filter,

@@ -101,26 +101,14 @@ fn a_second_decoder_lies_behind_the_first_in_the_device_after_what_is_skipped() 
 #[test]
 fn bad_programming_is_refused() {
     let refused = |control: u32| control & (control::COMMITTED | control::ERROR) == control::ERROR;
-    let first = (16 * GIB, GIB);
+    let (first, whole) = ((16 * GIB, GIB), (0, 2 * GIB));
     // More memory than the device has, with and without interleaving and skip.
+    assert!(refused(program(&mut memory(GIB), 0, whole, ALONE, 0)));
+    assert!(!refused(program(&mut memory(GIB), 0, whole, (2, 256), 0)));
     assert!(refused(program(
         &mut memory(GIB),
         0,
-        (0, 2 * GIB),
-        ALONE,
-        0
-    )));
-    assert!(!refused(program(
-        &mut memory(GIB),
-        0,
-        (0, 2 * GIB),
-        (2, 256),
-        0
-    )));
-    assert!(refused(program(
-        &mut memory(GIB),
-        0,
-        (0, 2 * GIB),
+        whole,
         (2, 256),
         256 << 20
     )));
@@ -129,32 +117,21 @@ fn bad_programming_is_refused() {
     assert!(refused(program(&mut memory(8 * GIB), 1, first, ALONE, 0)));
     let mut registers = memory(8 * GIB);
     assert!(!refused(program(&mut registers, 0, first, ALONE, 0)));
-    assert!(refused(program(
-        &mut registers,
-        1,
-        (16 * GIB + (512 << 20), GIB),
-        ALONE,
-        0
-    )));
-    assert!(refused(program(&mut registers, 1, (0, GIB), ALONE, 0)));
-    assert!(!refused(program(
-        &mut registers,
-        1,
-        (17 * GIB, GIB),
-        ALONE,
-        0
-    )));
+    for (base, wrong) in [(16 * GIB + (512 << 20), true), (0, true), (17 * GIB, false)] {
+        let control = program(&mut registers, 1, (base, GIB), ALONE, 0);
+        assert_eq!(refused(control), wrong, "{base:#x}");
+    }
     // More ways than a target list has entries for, and a factor of three, which only devices have.
     for ways in [16, 3, 6, 12] {
         let mut ports = ComponentRegisters::new(Decodes::Ports, 4);
-        let size = u64::from(ways) << 30;
-        assert!(refused(program(&mut ports, 0, (0, size), (ways, 256), 0)));
+        let range = (0, u64::from(ways) << 30);
+        assert!(refused(program(&mut ports, 0, range, (ways, 256), 0)));
         let capable = |registers: &ComponentRegisters| registers.read(HDM as u64, 4).unwrap() >> 11;
         assert_eq!((capable(&ports), capable(&memory(GIB))), (0, 0b11));
         assert!(!refused(program(
             &mut memory(GIB),
             0,
-            (0, size),
+            range,
             (ways, 256),
             0
         )));
@@ -163,13 +140,10 @@ fn bad_programming_is_refused() {
     for codes in [7u32, 5 << 4] {
         let mut registers = memory(8 * GIB);
         registers.write(at(0) + 8, 4, GIB).unwrap();
-        registers
-            .write(at(0) + 0x10, 4, (codes | control::COMMIT).into())
-            .unwrap();
-        assert!(
-            refused(registers.read(at(0) + 0x10, 4).unwrap() as u32),
-            "{codes:#x}"
-        );
+        let control = (codes | control::COMMIT).into();
+        registers.write(at(0) + 0x10, 4, control).unwrap();
+        let control = registers.read(at(0) + 0x10, 4).unwrap();
+        assert!(refused(control as u32), "{codes:#x}");
     }
     // A size that cannot be divided evenly among three ways.
     assert!(refused(program(

@@ -221,7 +221,6 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// Enables CXL.cache and CXL.mem in the devices that have them.
     async fn enable_protocols(&mut self, devices: &[usize]) -> Result<(), EnumerateError> {
         for place in devices {
             let protocols = self.functions[*place].protocols;

@@ -66,7 +66,6 @@ impl<B: Bus> Software<B> {
         Ok(())
     }
 
-    /// Address of a function's component registers.
     async fn component(&mut self, place: usize, at: u16) -> Result<Option<Hpa>, EnumerateError> {
         let Found { bdf, .. } = self.functions[place];
         for block in 0..BLOCKS {

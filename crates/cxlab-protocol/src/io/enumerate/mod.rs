@@ -33,35 +33,28 @@ use std::task::{Context, Poll, Waker};
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
 use super::space::AccessError;
-use super::tree::{Bdf, FixedWindow, PlatformTables, RootComplex};
+use super::tree::{Bdf, FixedWindow, Place, PlatformTables, RootComplex};
 use crate::hdm::{InterleaveError, InterleaveSet};
 pub use resume::{Enumeration, Next};
 
-/// The part of enumeration that an access belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Phase {
-    /// Finds the functions.
-    Scan,
-    /// Finds the sizes of the BARs.
-    Size,
-    /// Assigns addresses to BARs and windows.
-    Assign,
-    /// Finds the CXL features of the functions.
-    Discover,
-    /// Programs the HDM decoders.
-    Decode,
+listed! {
+    /// The part of enumeration that an access belongs to.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum Phase {
+        /// Finds the functions.
+        Scan,
+        /// Finds the sizes of the BARs.
+        Size,
+        /// Assigns addresses to BARs and windows.
+        Assign,
+        /// Finds the CXL features of the functions.
+        Discover,
+        /// Programs the HDM decoders.
+        Decode,
+    }
 }
 
 impl Phase {
-    /// All phases, in order.
-    pub const ALL: [Phase; 5] = [
-        Phase::Scan,
-        Phase::Size,
-        Phase::Assign,
-        Phase::Discover,
-        Phase::Decode,
-    ];
-
     /// Name of the phase in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,6 +74,15 @@ pub enum Target {
     Config(Bdf, u16),
     /// A register in memory.
     Memory(Hpa),
+}
+
+impl Target {
+    fn place(self) -> Place {
+        match self {
+            Target::Config(to, at) => Place::Bus(to, at),
+            Target::Memory(at) => Place::Memory(at),
+        }
+    }
 }
 
 /// One register access of the software.
@@ -359,16 +361,8 @@ impl Bus for &mut RootComplex {
         &mut self,
         access: Access,
     ) -> impl Future<Output = Result<u64, EnumerateError>> + Send {
-        let (width, value) = (access.width.into(), access.value);
-        let result = match (access.target, access.write) {
-            (Target::Config(to, at), false) => self.config_read(to, at, width),
-            (Target::Config(to, at), true) => {
-                let written = self.config_write(to, at, width, value);
-                written.map(|()| value)
-            }
-            (Target::Memory(at), false) => self.mmio_read(at, width),
-            (Target::Memory(at), true) => self.mmio_write(at, width, value).map(|()| value),
-        };
+        let write = access.write.then_some(access.value);
+        let result = RootComplex::access(self, access.target.place(), access.width.into(), write);
         std::future::ready(result.map_err(EnumerateError::Access))
     }
 }

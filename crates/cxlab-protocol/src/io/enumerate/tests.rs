@@ -42,6 +42,27 @@ fn nested() -> RootComplex {
     bridge([Below::switch([device(4), inner, Below::Nothing]), device(4)])
 }
 
+/// Reads a register of 4 bytes.
+fn register(bridge: &mut RootComplex, place: Place) -> u64 {
+    bridge.access(place, 4, None).unwrap()
+}
+
+/// The ranges of all BARs in order of address. Checks that they do not overlap, and that routing finds
+/// the component registers in each.
+fn bars(bridge: &mut RootComplex, log: &EnumerationLog) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for found in &log.functions {
+        for bar in &found.bars {
+            ranges.push((bar.base.0, bar.base.0 + bar.bytes));
+            let header = register(bridge, Place::Memory(Hpa(bar.base.0 + 0x1000)));
+            assert_eq!(header & 0xffff, 1, "{:?}", found.bdf);
+        }
+    }
+    ranges.sort_unstable();
+    assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    ranges
+}
+
 fn bdfs(log: &EnumerationLog) -> Vec<(u8, u8)> {
     log.functions
         .iter()
@@ -72,8 +93,8 @@ fn buses_are_numbered_depth_first() {
     ];
     assert_eq!(bdfs(&log), expected);
     let buses = |place: usize| {
-        let bdf = log.functions[place].bdf;
-        bridge.clone().config_read(bdf, offset::BUSES, 4).unwrap()
+        let place = Place::Bus(log.functions[place].bdf, offset::BUSES);
+        register(&mut bridge.clone(), place)
     };
     assert_eq!(buses(0), 0x08_01_00, "the empty port has bus 8");
     assert_eq!(buses(4), 0x07_04_02);
@@ -84,24 +105,16 @@ fn buses_are_numbered_depth_first() {
 fn every_bar_has_a_place_of_its_own_within_the_windows_above_it() {
     let mut bridge = nested();
     let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
     for found in &log.functions {
         assert_eq!(found.bars.len(), 1);
-        for bar in &found.bars {
-            assert_eq!(bar.base.0 % bar.bytes, 0);
-            ranges.push((bar.base.0, bar.base.0 + bar.bytes));
-            // Routing finds the component registers there.
-            let header = bridge.mmio_read(Hpa(bar.base.0 + 0x1000), 4).unwrap();
-            assert_eq!(header & 0xffff, 1, "{:?}", found.bdf);
-        }
+        assert_eq!(found.bars[0].base.0 % found.bars[0].bytes, 0);
     }
-    ranges.sort_unstable();
-    assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    let ranges = bars(&mut bridge, &log);
     let goal = goal(vec![]);
     assert!(ranges[0].0 >= goal.mmio_base.0);
     assert!(ranges.last().unwrap().1 <= goal.mmio_base.0 + goal.mmio_bytes);
-    let behind = Hpa(goal.mmio_base.0 + goal.mmio_bytes);
-    assert_eq!(bridge.mmio_read(behind, 4), Ok(0xffff_ffff));
+    let behind = Place::Memory(Hpa(goal.mmio_base.0 + goal.mmio_bytes));
+    assert_eq!(register(&mut bridge, behind), 0xffff_ffff);
 }
 
 #[test]
@@ -109,18 +122,16 @@ fn a_function_answers_only_while_its_memory_is_enabled() {
     let mut bridge = bridge([device(4)]);
     let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
     let found = &log.functions[1];
-    let at = Hpa(found.bars[0].base.0 + 0x1000);
-    assert_ne!(bridge.mmio_read(at, 4), Ok(0xffff_ffff));
-    let off = command::BUS_MASTER.into();
-    bridge
-        .config_write(found.bdf, offset::COMMAND, 2, off)
-        .unwrap();
-    assert_eq!(bridge.mmio_read(at, 4), Ok(0xffff_ffff));
+    let at = Place::Memory(Hpa(found.bars[0].base.0 + 0x1000));
+    assert_ne!(register(&mut bridge, at), 0xffff_ffff);
+    let (command, off) = (Place::Bus(found.bdf, offset::COMMAND), command::BUS_MASTER);
+    bridge.access(command, 2, Some(off.into())).unwrap();
+    assert_eq!(register(&mut bridge, at), 0xffff_ffff);
     let nobody = Bdf {
         bus: 7,
         ..Bdf::default()
     };
-    assert_eq!(bridge.config_read(nobody, 0, 2), Ok(0xffff));
+    assert_eq!(bridge.access(Place::Bus(nobody, 0), 2, None), Ok(0xffff));
 }
 
 #[test]
@@ -148,8 +159,9 @@ fn all_functions_get_the_least_payload() {
     let control = |below: Vec<Below>| {
         let mut bridge = bridge(below);
         let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
-        let at = log.functions[0].capabilities[0].1 + 8;
-        bridge.config_read(log.functions[0].bdf, at, 2).unwrap()
+        let port = &log.functions[0];
+        let place = Place::Bus(port.bdf, port.capabilities[0].1 + 8);
+        bridge.access(place, 2, None).unwrap()
     };
     // Reads of 4096 bytes have code 5; payloads of 512 have code 2, of 128 code 0.
     assert_eq!(control(vec![device(1)]), 5 << 12 | 2 << 5);
@@ -185,21 +197,16 @@ fn another_order_of_devices_is_a_mismatch() {
     let other = goal(vec![region(16, 16, 256, &[0, 1, 3, 2])]);
     enumerate(&mut bridge, &planned).unwrap();
     assert_eq!(planned.mismatch(0, &bridge, 4), Ok(None));
-    assert_eq!(
-        other.mismatch(0, &bridge, 4),
-        Ok(Some(Hpa(16 * GIB + 2 * 256)))
-    );
+    let first = Hpa(16 * GIB + 2 * 256);
+    assert_eq!(other.mismatch(0, &bridge, 4), Ok(Some(first)));
 }
 
 #[test]
 fn switches_choose_by_the_bits_above_their_parents() {
     // Two root ports with four devices each: the lowest digit is the port.
     let switch = || Below::switch((0..4).map(|_| device(4)));
-    let targets = [0, 4, 1, 5, 2, 6, 3, 7];
-    decodes_as_planned(
-        bridge([switch(), switch()]),
-        vec![region(16, 32, 256, &targets)],
-    );
+    let region = region(16, 32, 256, &[0, 4, 1, 5, 2, 6, 3, 7]);
+    decodes_as_planned(bridge([switch(), switch()]), vec![region]);
 }
 
 #[test]
@@ -210,53 +217,35 @@ fn devices_at_different_depths_share_a_region() {
 
 #[test]
 fn regions_that_no_register_can_express_are_refused_with_a_reason() {
-    let why = |bridge: &mut RootComplex, region: Region| {
-        let error = enumerate(bridge, &goal(vec![region])).unwrap_err();
-        error.to_string()
+    let refused = |mut bridge: RootComplex, region: Region, part: &str| {
+        let why = enumerate(&mut bridge, &goal(vec![region])).unwrap_err();
+        assert!(why.to_string().contains(part), "{part}: {why}");
     };
     let switch = |count: usize| Below::switch((0..count).map(|_| device(4)));
-    let mut two = bridge([switch(2), switch(2)]);
-    let order = why(&mut two.clone(), region(16, 16, 256, &[0, 1, 3, 2]));
-    assert!(order.contains("regular turns"), "{order}");
-    let many = why(
-        &mut bridge((0..16).map(|_| device(1))),
-        region(16, 16, 256, &(0..16).collect::<Vec<_>>()),
-    );
-    assert!(many.contains("8 places"), "{many}");
-    let granularity = why(&mut two, region(16, 16, 16_384, &[0, 2, 1, 3]));
-    assert!(granularity.contains("16 KiB"), "{granularity}");
+    let devices = |count: usize| bridge((0..count).map(|_| device(4)));
+    let two = bridge([switch(2), switch(2)]);
+    let irregular = region(16, 16, 256, &[0, 1, 3, 2]);
+    refused(two.clone(), irregular, "regular turns");
+    let sixteen: Vec<usize> = (0..16).collect();
+    let many = bridge((0..16).map(|_| device(1)));
+    refused(many, region(16, 16, 256, &sixteen), "8 places");
+    refused(two, region(16, 16, 16_384, &[0, 2, 1, 3]), "16 KiB");
     // Only a window over host bridges has three ways: neither a host bridge nor a switch does.
-    let mut three = bridge([device(4), device(4), device(4)]);
-    let first = why(&mut three, region(16, 12, 256, &[0, 1, 2]));
-    assert!(first.contains("1, 2, 4 or 8"), "{first}");
-    let below = why(&mut bridge([switch(3)]), region(16, 12, 256, &[0, 1, 2]));
-    assert!(below.contains("1, 2, 4 or 8"), "{below}");
-    let shared = why(
-        &mut bridge([switch(2), device(4)]),
-        region(16, 12, 256, &[0, 2, 1]),
-    );
-    assert!(shared.contains("regular turns"), "{shared}");
-    let twice = why(
-        &mut bridge([device(4), device(4)]),
-        region(16, 16, 256, &[0, 1, 0, 1]),
-    );
-    assert!(twice.contains("twice"), "{twice}");
-    let nobody = why(&mut bridge([device(4)]), region(16, 4, 256, &[3]));
-    assert!(nobody.contains("does not exist"), "{nobody}");
-    let large = enumerate(
-        &mut bridge([device(4)]),
-        &goal(vec![region(16, 8, 256, &[0])]),
-    );
-    assert!(matches!(
-        large,
-        Err(EnumerateError::Refused { region: 0, .. })
-    ));
+    let three = region(16, 12, 256, &[0, 1, 2]);
+    refused(devices(3), three.clone(), "1, 2, 4 or 8");
+    refused(bridge([switch(3)]), three, "1, 2, 4 or 8");
+    let shared = bridge([switch(2), device(4)]);
+    refused(shared, region(16, 12, 256, &[0, 2, 1]), "regular turns");
+    refused(devices(2), region(16, 16, 256, &[0, 1, 0, 1]), "twice");
+    refused(devices(1), region(16, 4, 256, &[3]), "does not exist");
+    let refused = |mut bridge: RootComplex, regions| match enumerate(&mut bridge, &goal(regions)) {
+        Err(EnumerateError::Refused { region, .. }) => Some(region),
+        _ => None,
+    };
+    let large = refused(devices(1), vec![region(16, 8, 256, &[0])]);
+    assert_eq!(large, Some(0));
     let overlap = vec![region(16, 2, 256, &[0]), region(17, 2, 256, &[1])];
-    let overlap = enumerate(&mut bridge([device(4), device(4)]), &goal(overlap));
-    assert!(matches!(
-        overlap,
-        Err(EnumerateError::Refused { region: 1, .. })
-    ));
+    assert_eq!(refused(devices(2), overlap), Some(1));
     let narrow = Goal {
         mmio_bytes: MIB,
         ..goal(vec![])
@@ -268,12 +257,10 @@ fn regions_that_no_register_can_express_are_refused_with_a_reason() {
 #[test]
 fn a_device_without_a_decoder_left_is_named() {
     let regions = vec![region(16, 1, 256, &[0]), region(32, 1, 256, &[0])];
-    let spec = FunctionSpec::endpoint(DeviceType::Type3, 4 * GIB);
-    let one = Below::endpoint(FunctionSpec {
-        decoders: 1,
-        ..spec
-    });
-    let error = enumerate(&mut bridge([one]), &goal(regions)).unwrap_err();
+    let mut spec = FunctionSpec::endpoint(DeviceType::Type3, 4 * GIB);
+    spec.decoders = 1;
+    let mut bridge = bridge([Below::endpoint(spec)]);
+    let error = enumerate(&mut bridge, &goal(regions)).unwrap_err();
     assert_eq!(error, EnumerateError::Decoders(1));
 }
 
@@ -283,48 +270,26 @@ fn the_log_has_every_access_and_its_phases_in_order() {
     let log = enumerate(&mut reset.clone(), &goal(vec![region(16, 4, 256, &[0])])).unwrap();
     assert!(log.accesses.is_sorted_by_key(|access| access.phase));
     // Two BARs and an empty pair: 2 reads and 2 writes for each half of a pair. A bridge has one pair.
-    assert_eq!(
-        log.count(Phase::Size),
-        [(1 + 3) * 2 * 2, (1 + 3) * 2 * 2, 0, 0]
-    );
+    let pairs = (1 + 3) * 2;
+    assert_eq!(log.count(Phase::Size), [pairs * 2, pairs * 2, 0, 0]);
     // Host bridge and device: 7 writes, a commit and its check each; then two enables.
     assert_eq!(log.count(Phase::Decode), [0, 1, 2, 2 * 7 + 2]);
     // When replayed on the same hierarchy, every read returns the same value.
     for access in &log.accesses {
-        let width = access.width.into();
-        match (access.target, access.write) {
-            (Target::Config(to, at), true) => {
-                reset.config_write(to, at, width, access.value).unwrap();
-            }
-            (Target::Config(to, at), false) => {
-                assert_eq!(reset.config_read(to, at, width), Ok(access.value));
-            }
-            (Target::Memory(at), true) => reset.mmio_write(at, width, access.value).unwrap(),
-            (Target::Memory(at), false) => {
-                assert_eq!(reset.mmio_read(at, width), Ok(access.value));
-            }
-        }
+        assert_eq!(perform(&mut reset, access, access.value), access.value);
     }
-    assert_eq!(
-        reset.decode(Hpa(16 * GIB + 5)),
-        Some((0, cxlab_engine::units::Dpa(5)))
-    );
+    let device = Some((0, cxlab_engine::units::Dpa(5)));
+    assert_eq!(reset.decode(Hpa(16 * GIB + 5)), device);
 }
 
 /// Performs an access on a hierarchy. A write writes `value` instead of the access's value.
 fn perform(bridge: &mut RootComplex, access: &Access, value: u64) -> u64 {
-    let width = access.width.into();
-    match (access.target, access.write) {
-        (Target::Config(to, at), false) => bridge.config_read(to, at, width).unwrap(),
-        (Target::Config(to, at), true) => {
-            bridge.config_write(to, at, width, value).unwrap();
-            access.value
-        }
-        (Target::Memory(at), false) => bridge.mmio_read(at, width).unwrap(),
-        (Target::Memory(at), true) => {
-            bridge.mmio_write(at, width, value).unwrap();
-            access.value
-        }
+    let write = access.write.then_some(value);
+    let found = bridge.access(access.target.place(), access.width.into(), write);
+    if access.write {
+        access.value
+    } else {
+        found.unwrap()
     }
 }
 
@@ -451,14 +416,7 @@ proptest! {
         for (found, spec) in devices.iter().zip(&specs) {
             prop_assert_eq!(found.memory.0, spec.memory_bytes);
         }
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for bar in log.functions.iter().flat_map(|found| &found.bars) {
-            ranges.push((bar.base.0, bar.base.0 + bar.bytes));
-            let header = bridge.mmio_read(Hpa(bar.base.0 + 0x1000), 4).unwrap();
-            prop_assert_eq!(header & 0xffff, 1);
-        }
-        ranges.sort_unstable();
-        prop_assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        bars(&mut bridge, &log);
         for region in 0..goal.regions.len() {
             prop_assert_eq!(goal.mismatch(region, &bridge, 4), Ok(None));
         }
@@ -473,11 +431,8 @@ fn several(host_bridges: usize, ports: usize, below: usize) -> RootComplex {
         _ => Below::switch((0..below).map(|_| device(4))),
     };
     let bridge = |_| (0..ports).map(|_| port()).collect();
-    RootComplex::new(
-        Hpa(1 << 50),
-        (0..host_bridges).map(bridge).collect(),
-        Vec::new(),
-    )
+    let bridges = (0..host_bridges).map(bridge).collect();
+    RootComplex::new(Hpa(1 << 50), bridges, Vec::new())
 }
 
 /// A region over all devices of [`several`], and its window. Consecutive granules go to the host
@@ -567,11 +522,8 @@ fn each_host_bridge_has_buses_and_addresses_of_its_own() {
     root.windows = vec![window];
     let goal = goal(vec![region]);
     let log = enumerate(&mut root, &goal).unwrap();
-    let all: Vec<(u8, u8)> = [0, 128]
-        .into_iter()
-        .flat_map(|bus| [(bus, 0), (bus + 1, 0), (bus, 1), (bus + 2, 0)])
-        .collect();
-    assert_eq!(bdfs(&log), all);
+    let all = [0, 128].map(|bus| [(bus, 0), (bus + 1, 0), (bus, 1), (bus + 2, 0)]);
+    assert_eq!(bdfs(&log), all.concat());
     let half = goal.mmio_base.0 + goal.mmio_bytes / 2;
     for found in &log.functions {
         let bars = found.bars.iter();
@@ -596,18 +548,10 @@ fn a_level_has_the_granularity_and_ways_that_linux_programs() {
             let ways = crate::io::component::decode_ways(control >> 4 & 0xf).unwrap();
             (256 << (control & 0xf), ways)
         };
-        let mut found = vec![fields(&root.bridges[1].component)];
-        found.extend(
-            root.switches()
-                .last()
-                .map(|switch| fields(&switch.up.component)),
-        );
-        found.extend(
-            root.endpoints()
-                .last()
-                .map(|device| fields(&device.component)),
-        );
-        found
+        let mut components = vec![&root.bridges[1].component];
+        components.extend(root.switches().last().map(|switch| &switch.up.component));
+        components.extend(root.endpoints().last().map(|device| &device.component));
+        components.into_iter().map(fields).collect::<Vec<_>>()
     };
     assert_eq!(levels((4, 2, 2), 256), [(1024, 2), (2048, 2), (256, 16)]);
     assert_eq!(levels((2, 8, 1), 512), [(1024, 8), (512, 16)]);
@@ -619,55 +563,37 @@ fn a_level_has_the_granularity_and_ways_that_linux_programs() {
 
 #[test]
 fn windows_that_linux_refuses_are_refused_with_a_reason() {
-    let shape = (2, 2, 1);
-    let (region, window) = over_all(shape, 4 * GIB, 512, &[]);
-    let why = |region: &Region, windows: Vec<FixedWindow>| {
+    let refused = |shape: (usize, usize, usize), region: &Region, windows, part: &str| {
         let mut root = several(shape.0, shape.1, shape.2);
         root.windows = windows;
-        let error = enumerate(&mut root, &goal(vec![region.clone()]));
-        error.unwrap_err().to_string()
+        let why = enumerate(&mut root, &goal(vec![region.clone()])).unwrap_err();
+        assert!(why.to_string().contains(part), "{part}: {why}");
     };
-    let none = why(&region, vec![]);
-    assert!(none.contains("no fixed memory window"), "{none}");
-    let low = FixedWindow {
-        size: Bytes(GIB),
-        ..window.clone()
+    let four = (2, 2, 1);
+    let (region, window) = over_all(four, 4 * GIB, 512, &[]);
+    refused(four, &region, vec![], "no fixed memory window");
+    let altered = |alter: fn(&mut FixedWindow), part: &str| {
+        let mut window = window.clone();
+        alter(&mut window);
+        refused(four, &region, vec![window], part);
     };
-    assert!(why(&region, vec![low]).contains("no fixed memory window"));
-    let coarse = FixedWindow {
-        granularity: Bytes(1024),
-        ..window.clone()
+    altered(|low| low.size = Bytes(GIB), "no fixed memory window");
+    let other = "its granularity is not that of its window";
+    altered(|coarse| coarse.granularity = Bytes(1024), other);
+    let five = |window: &mut FixedWindow| window.host_bridges = vec![0, 1, 0, 1, 0];
+    altered(five, "other than 1, 2, 3, 4");
+    let few = |window: &mut FixedWindow| {
+        window.host_bridges = vec![0, 1];
+        window.xor_maps = vec![0x400];
     };
-    let coarse = why(&region, vec![coarse]);
-    assert!(
-        coarse.contains("its granularity is not that of its window"),
-        "{coarse}"
-    );
+    altered(few, "XOR map 0");
     let mut swapped = region.clone();
     swapped.targets.swap(0, 1);
-    let order = why(&swapped, vec![window.clone()]);
-    assert!(order.contains("takes the host bridges"), "{order}");
-    let mut four = region.clone();
-    four.targets.truncate(1);
-    let few = why(&four, vec![window.clone()]);
-    assert!(few.contains("times a power of two"), "{few}");
-    let five = FixedWindow {
-        host_bridges: vec![0, 1, 0, 1, 0],
-        ..window.clone()
-    };
-    let five = why(&region, vec![five]);
-    assert!(five.contains("other than 1, 2, 3, 4"), "{five}");
-    let maps = crate::hdm::xor_maps(Bytes(512)).to_vec();
-    let few = FixedWindow {
-        host_bridges: vec![0, 1],
-        xor_maps: vec![0x400],
-        ..window.clone()
-    };
-    assert!(why(&region, vec![few]).contains("XOR map 0"));
-    let xor = FixedWindow {
-        xor_maps: maps,
-        ..window.clone()
-    };
+    let same = || vec![window.clone()];
+    refused(four, &swapped, same(), "takes the host bridges");
+    let mut one = region.clone();
+    one.targets.truncate(1);
+    refused(four, &one, same(), "times a power of two");
     let unaligned = Region {
         base: Hpa(256 * MIB),
         size: Bytes(GIB),
@@ -677,24 +603,13 @@ fn windows_that_linux_refuses_are_refused_with_a_reason() {
         base: Hpa(0),
         size: Bytes(GIB * 8),
         xor_maps: vec![1 << 29 | 512],
-        ..xor
+        ..window.clone()
     };
-    let wide = why(&unaligned, vec![wide]);
-    assert!(wide.contains("alignment of its base"), "{wide}");
+    refused(four, &unaligned, vec![wide], "alignment of its base");
     // Three root ports below a host bridge are refused with every window.
-    let mut six = several(2, 3, 1);
     let (region, window) = over_all((2, 3, 1), 0, 256, &[]);
-    six.windows = vec![window];
-    let error = enumerate(&mut six, &goal(vec![region]))
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("times a power of two"), "{error}");
+    refused((2, 3, 1), &region, vec![window], "times a power of two");
     // With sixteen host bridges at 4 KiB, the granularity of the next level would be 64 KiB.
-    let mut wide = several(16, 1, 1);
     let (region, window) = over_all((16, 1, 1), 0, 4096, &[]);
-    wide.windows = vec![window];
-    let error = enumerate(&mut wide, &goal(vec![region]))
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("ends at 16 KiB"), "{error}");
+    refused((16, 1, 1), &region, vec![window], "ends at 16 KiB");
 }

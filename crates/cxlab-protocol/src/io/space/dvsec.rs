@@ -66,22 +66,12 @@ impl Builder<'_> {
 }
 
 fn protocols(role: Role) -> u64 {
-    let bits = match role {
-        Role::Endpoint(device) => {
-            let cache = if device.has_cache() {
-                device_dvsec::CACHE
-            } else {
-                0
-            };
-            let mem = if device.has_mem() {
-                device_dvsec::MEM
-            } else {
-                0
-            };
-            cache | mem | device_dvsec::IO
-        }
-        _ => device_dvsec::CACHE | device_dvsec::IO | device_dvsec::MEM,
+    let (cache, mem) = match role {
+        Role::Endpoint(device) => (device.has_cache(), device.has_mem()),
+        _ => (true, true),
     };
+    let bit = |set: bool, bit: u16| if set { bit } else { 0 };
+    let bits = bit(cache, device_dvsec::CACHE) | device_dvsec::IO | bit(mem, device_dvsec::MEM);
     bits.into()
 }
 

@@ -10,16 +10,12 @@ pub mod offset {
     pub const COMMAND: u16 = 0x04;
     /// Status register of the function.
     pub const STATUS: u16 = 0x06;
-    /// Revision and class code.
-    pub const CLASS: u16 = 0x08;
     /// Header type: bit 0 for bridges.
     pub const HEADER_TYPE: u16 = 0x0e;
     /// First base address register.
     pub const BAR0: u16 = 0x10;
     /// Bridges: primary, secondary and subordinate bus number.
     pub const BUSES: u16 = 0x18;
-    /// Bridges: memory window, below 4 GiB.
-    pub const MEMORY_WINDOW: u16 = 0x20;
     /// Bridges: base and limit of the prefetchable window, bits 31:20.
     pub const PREFETCH_WINDOW: u16 = 0x24;
     /// Bridges: bits 63:32 of its base.

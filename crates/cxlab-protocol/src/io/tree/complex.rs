@@ -5,7 +5,6 @@ use cxlab_engine::units::{Bytes, Dpa, Hpa};
 use super::{Below, Function, HostBridge, Place, Request, Step, Switch, all_ones, descend};
 use crate::hdm::{InterleaveError, InterleaveSet};
 use crate::io::space::{AccessError, COMPONENT_BYTES};
-use crate::io::tree::Bdf;
 
 /// A CXL Fixed Memory Window (CFMWS structure of the CEDT; CXL 3.1, section 9.18.1.3 and table
 /// 9-22): addresses that the platform interleaves over its host bridges. Firmware sets the window
@@ -198,8 +197,22 @@ impl RootComplex {
         Step::Nobody
     }
 
-    /// Serves a request in the whole hierarchy. A read that no component answers returns all ones.
-    fn access(&mut self, request: Request) -> Result<u64, AccessError> {
+    /// Reads a register in the whole hierarchy, or writes it. A read that no component answers
+    /// returns all ones, and such a write does nothing.
+    ///
+    /// # Errors
+    /// If the width or the offset is not allowed.
+    pub fn access(
+        &mut self,
+        place: Place,
+        width: u32,
+        write: Option<u64>,
+    ) -> Result<u64, AccessError> {
+        let request = Request {
+            place,
+            width,
+            write,
+        };
         let mut step = Step::Nobody;
         for bridge in &mut self.bridges {
             step = descend(bridge.serve(request), &mut bridge.ports);
@@ -209,64 +222,8 @@ impl RootComplex {
         }
         match step {
             Step::Done(result) => result,
-            _ => Ok(all_ones(request.width)),
+            _ => Ok(all_ones(width)),
         }
-    }
-
-    /// Reads a configuration register; all ones if no function answers.
-    ///
-    /// # Errors
-    /// If the width or the offset is not allowed.
-    pub fn config_read(&mut self, to: Bdf, at: u16, width: u32) -> Result<u64, AccessError> {
-        self.access(Request {
-            place: Place::Bus(to, at),
-            width,
-            write: None,
-        })
-    }
-
-    /// Writes a configuration register; nothing happens if no function answers.
-    ///
-    /// # Errors
-    /// If the width or the offset is not allowed.
-    pub fn config_write(
-        &mut self,
-        to: Bdf,
-        at: u16,
-        width: u32,
-        value: u64,
-    ) -> Result<(), AccessError> {
-        let request = Request {
-            place: Place::Bus(to, at),
-            width,
-            write: Some(value),
-        };
-        self.access(request).map(drop)
-    }
-
-    /// Reads a register in memory; all ones if no component answers.
-    ///
-    /// # Errors
-    /// If the width or the offset is not allowed.
-    pub fn mmio_read(&mut self, hpa: Hpa, width: u32) -> Result<u64, AccessError> {
-        self.access(Request {
-            place: Place::Memory(hpa),
-            width,
-            write: None,
-        })
-    }
-
-    /// Writes a register in memory; nothing happens if no component answers.
-    ///
-    /// # Errors
-    /// If the width or the offset is not allowed.
-    pub fn mmio_write(&mut self, hpa: Hpa, width: u32, value: u64) -> Result<(), AccessError> {
-        let request = Request {
-            place: Place::Memory(hpa),
-            width,
-            write: Some(value),
-        };
-        self.access(request).map(drop)
     }
 
     /// All switches, by host bridge and depth first.

@@ -23,25 +23,15 @@ impl Model {
         let lines = wires.iter().map(|w| w.state.line).chain([cores.line]);
         let writers = lines.clone().filter(|line| may_write(*line)).count();
         let readers = lines.filter(|line| may_read(*line)).count();
-        check(
-            writers == 0 || (writers == 1 && readers == 0),
-            Property::SingleWriter,
-        )?;
-        self.holds(
-            home.state.filter,
-            CORES,
-            cores.line != Line::I,
-            may_write(cores.line),
-        )?;
-        check(
-            (cores.line == Line::I) == (cores.copy == Data::None),
-            Property::StateMatchesData,
-        )?;
+        let single = writers == 0 || (writers == 1 && readers == 0);
+        check(single, Property::SingleWriter)?;
+        let (held, owned) = (cores.line != Line::I, may_write(cores.line));
+        self.holds(home.state.filter, CORES, held, owned)?;
+        let has_data = held == (cores.copy != Data::None);
+        check(has_data, Property::StateMatchesData)?;
         let clean = home.memory == Data::Fresh;
-        check(
-            cores.line != Line::M || !clean,
-            Property::ModifiedMeansDirty,
-        )?;
+        let dirty = cores.line != Line::M || !clean;
+        check(dirty, Property::ModifiedMeansDirty)?;
         let mut kept = clean || home.buffer == Data::Fresh;
         kept |= cores.line == Line::M && cores.copy == Data::Fresh;
         for (a, wire) in wires.iter().enumerate() {
@@ -51,14 +41,10 @@ impl Model {
         check(kept, Property::DirtyDataKept)?;
         let idle = !home.state.is_busy();
         let for_cores = !idle && home.state.requester == CORES;
-        check(
-            for_cores == (cores.pending != Pending::Nothing),
-            Property::ExactResponses,
-        )?;
-        check(
-            !idle || self.home_accepts(home.state),
-            Property::AcceptsOperations,
-        )
+        let exact = for_cores == (cores.pending != Pending::Nothing);
+        check(exact, Property::ExactResponses)?;
+        let accepts = !idle || self.home_accepts(home.state);
+        check(accepts, Property::AcceptsOperations)
     }
 
     fn check_wire(
@@ -69,20 +55,16 @@ impl Model {
         clean: bool,
     ) -> Result<(), Property> {
         let line = wire.state.line;
-        check(
-            !line.is_stable() || wire.pending == Pending::Nothing,
-            Property::ExactResponses,
-        )?;
+        let exact = !line.is_stable() || wire.pending == Pending::Nothing;
+        check(exact, Property::ExactResponses)?;
         let modified = matches!(line, Line::M | Line::MiA | Line::IoD) || wire.response == GO_M;
         // Data that a snoop took are in flight, and may have been written.
         let taken = wire.state.owes.is_some();
         check(!modified || taken || !clean, Property::ModifiedMeansDirty)?;
         let waits_for_go = matches!(line, Line::IsA | Line::ImA | Line::IxA);
-        check(
-            wire.has_copy() == (wire.copy != Data::None)
-                && waits_for_go == (wire.arrived != Data::None),
-            Property::StateMatchesData,
-        )?;
+        let has_data = wire.has_copy() == (wire.copy != Data::None)
+            && waits_for_go == (wire.arrived != Data::None);
+        check(has_data, Property::StateMatchesData)?;
         let shared = wire.response == Some(Reply::Go(GoState::Shared));
         let exclusive = wire.response == Some(Reply::Go(GoState::Exclusive));
         let evicted = wire.is_evicted();
@@ -92,18 +74,15 @@ impl Model {
         let held = !evicted && (shared || owned || may_read(line));
         self.holds(filter, peer(a), held, owned)?;
         let all = |events: &[Event]| events.iter().all(|&event| self.takes(wire.state, event));
-        check(
-            !wire.state.is_settled() || all(operations(line)),
-            Property::AcceptsOperations,
-        )
+        let accepts = !wire.state.is_settled() || all(operations(line));
+        check(accepts, Property::AcceptsOperations)
     }
 
     /// Checks that the directory names every holder of a copy.
     fn holds(&self, filter: Filter, peer: Peer, held: bool, owned: bool) -> Result<(), Property> {
-        check(
-            (!held || filter.holders().contains(peer)) && (!owned || filter == Filter::Any(peer)),
-            Property::InclusiveDirectory,
-        )
+        let included =
+            (!held || filter.holders().contains(peer)) && (!owned || filter == Filter::Any(peer));
+        check(included, Property::InclusiveDirectory)
     }
 }
 
@@ -134,6 +113,15 @@ fn keeps_dirty(wire: &Wire) -> bool {
 
 /// The operations that a settled line must accept.
 fn operations(line: Line) -> &'static [Event] {
+    const HELD: &[Event] = &[
+        Event::EvictWithData,
+        Event::EvictSilently,
+        Event::Load,
+        Event::Store,
+        Event::StoreLine,
+        Event::Push,
+        Event::Evict,
+    ];
     match line {
         Line::I => &[
             Event::Load,
@@ -149,29 +137,8 @@ fn operations(line: Line) -> &'static [Event] {
             Event::Push,
             Event::Flush,
         ],
-        Line::M => &[
-            Event::Load,
-            Event::Store,
-            Event::StoreLine,
-            Event::Push,
-            Event::Evict,
-        ],
-        Line::E => &[
-            Event::Load,
-            Event::Store,
-            Event::StoreLine,
-            Event::Push,
-            Event::Evict,
-            Event::EvictWithData,
-            Event::EvictSilently,
-        ],
-        _ => &[
-            Event::Load,
-            Event::Store,
-            Event::StoreLine,
-            Event::Push,
-            Event::Evict,
-            Event::EvictSilently,
-        ],
+        Line::M => &HELD[2..],
+        Line::E => HELD,
+        _ => &HELD[1..],
     }
 }

@@ -3,11 +3,8 @@
 use cxlab_protocol::coherence::cache_agent::{self, Action, Event, Line};
 use cxlab_protocol::coherence::cache_message::Reply;
 
-use super::operation::PENDING;
-use super::{
-    Broken, Evicting, Model, Move, Moves, Outcome, Pending, Property, Pulled, World, bound,
-};
-use crate::checker::{Data, accepted, altered, check};
+use super::{Broken, Evicting, Model, Move, Moves, Outcome, Pending, Property, Pulled, World};
+use crate::checker::{Data, accepted, altered, bound, check};
 
 type Stepped = Option<(cache_agent::LineState, cache_agent::Actions)>;
 
@@ -25,8 +22,8 @@ impl Model {
     /// A message that must be accepted arrives at a device.
     fn arrives(&self, world: &World, a: usize, l: usize, event: Event) -> Outcome {
         let step = self.agent(world.wires[l][a].state, event);
-        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
-        self.act(world, a, l, next, actions)
+        let step = accepted(step)?;
+        self.act(world, a, l, step)
     }
 
     fn act(
@@ -34,8 +31,7 @@ impl Model {
         world: &World,
         a: usize,
         l: usize,
-        next: cache_agent::LineState,
-        actions: cache_agent::Actions,
+        (next, actions): (cache_agent::LineState, cache_agent::Actions),
     ) -> Outcome {
         let mut world = *world;
         let before = std::mem::replace(&mut world.wires[l][a].state, next).line;
@@ -122,7 +118,8 @@ impl Model {
                 Action::Fail => {
                     check(self.config.missing, Property::FailsAsMissing)?;
                     wire.arrived = Data::None;
-                    wire.pending.complete(&PENDING[1..])?;
+                    let asked = std::mem::take(&mut wire.pending) != Pending::Nothing;
+                    check(asked, Property::ExactResponses)?;
                 }
             }
         }
@@ -136,14 +133,12 @@ impl Model {
             _ => &[],
         };
         for &event in operations {
-            if let Ok(Some((next, actions))) = self.agent(wire.state, event) {
+            if let Ok(Some(step)) = self.agent(wire.state, event) {
                 let mut asked = *world;
                 asked.wires[l][a].pending = Pending::of(event);
-                let overtakes = wire.parked;
-                let outcome = match overtakes {
-                    true => Err(Property::BoundedWaiting),
-                    false => self.act(&asked, a, l, next, actions),
-                };
+                // An operation that begins while a snoop is parked overtakes it.
+                let outcome = check(!wire.parked, Property::BoundedWaiting)
+                    .and_then(|()| self.act(&asked, a, l, step));
                 out.push((Move::Local(a, l, event), outcome));
             }
         }
@@ -203,8 +198,7 @@ impl Model {
             }
             1 if (0..self.config.lines).all(|l| !world.home[l].state.is_busy()) => {
                 next.flushed[a] = 2;
-                let outcome = self.forget_holder(&mut next, a).map(|()| next);
-                out.push((Move::FlushTaken(a), outcome));
+                out.push((Move::FlushTaken(a), self.forget_holder(next, a)));
             }
             2 => {
                 next.flushed[a] = 0;

@@ -71,11 +71,6 @@ pub const MISSING: Config = Config {
 };
 
 #[test]
-fn every_property_holds_for_a_device_and_cores() {
-    holds::<Model>(ONE, 1794);
-}
-
-#[test]
 fn every_property_holds_for_two_devices_and_cores_and_every_row_is_used() {
     let with_memory = holds::<Model>(TWO, 74300).tables.unused();
     let without = holds::<Model>(MISSING, 986).tables.unused();
@@ -84,13 +79,10 @@ fn every_property_holds_for_two_devices_and_cores_and_every_row_is_used() {
 }
 
 #[test]
-fn every_property_holds_for_two_lines_that_a_device_flushes_together() {
-    holds::<Model>(LINES, 36169);
-}
-
-#[test]
-fn every_property_holds_for_two_devices_alone() {
-    holds::<Model>(NO_CORES, 37979);
+fn every_property_holds_in_smaller_networks() {
+    for (config, states) in [(ONE, 1794), (LINES, 36169), (NO_CORES, 37979)] {
+        holds::<Model>(config, states);
+    }
 }
 
 /// Without the reduction each state occurs once, or twice with the names exchanged.
@@ -116,19 +108,13 @@ fn a_snoop_that_passes_a_go_leaves_a_copy_that_the_directory_does_not_know() {
 }
 
 #[test]
-fn snoops_that_wait_for_the_devices_own_request_deadlock() {
-    breaks::<Model>(
-        TWO.breaking("H2D Req waits for D2H Req", Broken::SnoopBehindRequest),
-        Property::NoDeadlock,
-    );
-}
-
-#[test]
-fn data_that_wait_behind_a_request_deadlock() {
-    breaks::<Model>(
-        TWO.breaking("D2H Data wait behind D2H Req", Broken::DataBehindRequest),
-        Property::NoDeadlock,
-    );
+fn messages_that_wait_for_a_request_deadlock() {
+    for (name, broken) in [
+        ("H2D Req waits for D2H Req", Broken::SnoopBehindRequest),
+        ("D2H Data wait behind D2H Req", Broken::DataBehindRequest),
+    ] {
+        breaks::<Model>(TWO.breaking(name, broken), Property::NoDeadlock);
+    }
 }
 
 /// The model follows which access waits for which; every store is a read-modify-write that locks its line.
@@ -146,22 +132,18 @@ fn waiting_is_bounded_at_devices_and_at_the_home() {
     holds::<Model>(config, 125_179);
 }
 
+/// Snoops that are served last wait for any number of operations; requests that the home takes in
+/// any order are overtaken without end.
 #[test]
-fn snoops_that_are_served_last_wait_for_any_number_of_operations() {
-    breaks::<Model>(
-        fair("snoops are served last", Turns::HostLast, true),
-        Property::BoundedWaiting,
-    );
-}
-
-#[test]
-fn requests_that_the_home_takes_in_any_order_are_overtaken_without_end() {
-    breaks::<Model>(
-        fair(
+fn waiting_is_unbounded_without_either_rule_of_arbitration() {
+    for (name, turns, in_order) in [
+        ("snoops are served last", Turns::HostLast, true),
+        (
             "the home takes requests in any order",
             Turns::HostFirst,
             false,
         ),
-        Property::BoundedWaiting,
-    );
+    ] {
+        breaks::<Model>(fair(name, turns, in_order), Property::BoundedWaiting);
+    }
 }

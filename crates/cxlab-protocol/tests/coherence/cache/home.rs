@@ -8,8 +8,8 @@ use cxlab_protocol::coherence::cache_message::{Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 
-use super::{Broken, Cores, Model, Move, Moves, Pending, Property, Pulled, World, bound};
-use crate::checker::{Data, accepted, altered, check, peer};
+use super::{Broken, Cores, Model, Move, Moves, Outcome, Pending, Property, Pulled, World};
+use crate::checker::{Data, accepted, altered, bound, check, peer};
 
 type Stepped = Option<(cache_home::LineState, cache_home::Actions)>;
 
@@ -21,22 +21,16 @@ impl Model {
     }
 
     /// The home processes an event that must be accepted.
-    fn home_takes(&self, world: &mut World, l: usize, event: Event) -> Result<(), Property> {
+    fn home_takes(&self, world: World, l: usize, event: Event) -> Outcome {
         let step = self.home(world.home[l].state, event);
-        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
-        self.home_acts(world, l, event, next, actions)
+        let step = accepted(step)?;
+        self.home_acts(world, l, event, step)
     }
 
     /// The home processes an event that may wait, if the table has a row for it.
     fn begins(&self, world: &World, l: usize, event: Event, step: Move, out: &mut Moves) {
         match self.home(world.home[l].state, event) {
-            Ok(Some((state, actions))) => {
-                let mut next = *world;
-                let outcome = self
-                    .home_acts(&mut next, l, event, state, actions)
-                    .map(|()| next);
-                out.push((step, outcome));
-            }
+            Ok(Some(found)) => out.push((step, self.home_acts(*world, l, event, found))),
             // The request can be accepted in another way, which must not hide the missing row.
             Ok(None)
                 if self.config.victims
@@ -54,19 +48,18 @@ impl Model {
 
     fn home_acts(
         &self,
-        world: &mut World,
+        mut world: World,
         l: usize,
         event: Event,
-        next: cache_home::LineState,
-        actions: cache_home::Actions,
-    ) -> Result<(), Property> {
+        (next, actions): (cache_home::LineState, cache_home::Actions),
+    ) -> Outcome {
         let before = std::mem::replace(&mut world.home[l].state, next);
         for action in actions.iter() {
             let home = &mut world.home[l];
             match action {
-                Action::Snoop(snoop, peers) => self.snoop(world, l, snoop, peers)?,
+                Action::Snoop(snoop, peers) => self.snoop(&mut world, l, snoop, peers)?,
                 Action::SnoopCores(snoop) => {
-                    check(snoop == self.asked(world, l), Property::SnoopAsAsked)?;
+                    check(snoop == self.asked(&world, l), Property::SnoopAsAsked)?;
                     bound(world.cores[l].snoop.replace(snoop).is_none())?;
                 }
                 Action::ReadMemory | Action::ReadLlc => home.buffer = home.memory,
@@ -75,16 +68,17 @@ impl Model {
                     check(home.memory != Data::Fresh, Property::ModifiedMeansDirty)?;
                     home.memory = home.buffer;
                 }
-                Action::WriteLlc => self.fill_cores(world, l, Line::M)?,
-                Action::FillLlc => self.fill_cores(world, l, Line::E)?,
-                Action::GrantCores(state) => self.grant_cores(world, l, state)?,
-                Action::Reply(peer, reply) => self.reply(world, l, peer.index(), reply)?,
+                Action::WriteLlc => self.fill_cores(&mut world, l, Line::M)?,
+                Action::FillLlc => self.fill_cores(&mut world, l, Line::E)?,
+                Action::GrantCores(state) => self.grant_cores(&mut world, l, state)?,
+                Action::Reply(peer, reply) => self.reply(&mut world, l, peer.index(), reply)?,
             }
         }
         if !next.is_busy() {
             world.home[l].buffer = Data::None;
         }
-        check(obeys(before, event, next), Property::DirectoryObeys)
+        check(obeys(before, event, next), Property::DirectoryObeys)?;
+        Ok(world)
     }
 
     /// The snoop that the operation in flight requires of other holders.
@@ -216,8 +210,7 @@ impl Model {
             let mut next = *world;
             next.wires[l][a].answer = None;
             let event = Event::Answer(peer(a), answer);
-            let outcome = self.home_takes(&mut next, l, event).map(|()| next);
-            out.push((Move::Answer(a, l), outcome));
+            out.push((Move::Answer(a, l), self.home_takes(next, l, event)));
         }
         let waits = self.config.broken == Broken::DataBehindRequest
             && self.pairs().any(|(b, l)| {
@@ -226,9 +219,7 @@ impl Model {
         if wire.forwarded != Data::None && !waits {
             let mut next = *world;
             next.home[l].buffer = std::mem::take(&mut next.wires[l][a].forwarded);
-            let outcome = self
-                .home_takes(&mut next, l, Event::SnoopData)
-                .map(|()| next);
+            let outcome = self.home_takes(next, l, Event::SnoopData);
             out.push((Move::SnoopData(a, l), outcome));
         }
         if let (Some((pulled, data)), false) = (wire.pulled, waits) {
@@ -237,7 +228,7 @@ impl Model {
             next.home[l].buffer = data;
             let hit = std::mem::take(&mut next.wires[l][a].hit);
             let event = Event::PulledData(pulled == Pulled::Bogus);
-            let outcome = self.home_takes(&mut next, l, event).and_then(|()| {
+            let outcome = self.home_takes(next, l, event).and_then(|next| {
                 let into_llc = next.cores[l].line != Line::I;
                 let right = match pulled {
                     Pulled::Bogus => true,
@@ -276,8 +267,7 @@ impl Model {
                 wire.hit = found != Found::Nothing && wire.pending == Pending::WriteCurrent;
             }
             let event = Event::CoresAnswered(found);
-            let outcome = self.home_takes(&mut next, l, event).map(|()| next);
-            out.push((Move::CoresAnswer(l), outcome));
+            out.push((Move::CoresAnswer(l), self.home_takes(next, l, event)));
         }
         if self.config.cores {
             self.core_moves(world, l, out);
@@ -329,13 +319,13 @@ impl Model {
     }
 
     /// The home removes a device that was flushed from its directory.
-    pub(super) fn forget_holder(&self, world: &mut World, a: usize) -> Result<(), Property> {
+    pub(super) fn forget_holder(&self, mut world: World, a: usize) -> Outcome {
         for l in 0..self.config.lines {
-            self.home_takes(world, l, Event::CacheFlushed(peer(a)))?;
+            world = self.home_takes(world, l, Event::CacheFlushed(peer(a)))?;
             let holders = world.home[l].state.filter.holders();
             check(!holders.contains(peer(a)), Property::FlushReachesAll)?;
         }
-        Ok(())
+        Ok(world)
     }
 
     /// Whether an idle line accepts every event of the host itself.

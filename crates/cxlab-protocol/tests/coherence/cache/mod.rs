@@ -31,65 +31,13 @@ mod waiting;
 use cxlab_protocol::coherence::cache_agent::{self, Event};
 use cxlab_protocol::coherence::cache_home::{self, Others};
 
-use crate::checker::{Data, Network, System, Table, age, check, finish};
+use crate::checker::{Data, Network, Property, System, Table, age, finish};
 pub use operation::{Evicting, Pending, Pulled};
 pub use state::{Cores, Home, WORDS, Wire, World};
 pub use waiting::Waits;
 
 pub const MAX_DEVICES: usize = 2;
 pub const MAX_LINES: usize = 2;
-
-/// A property that the exploration checks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Property {
-    /// A line has one holder that may write, or any number that may read.
-    SingleWriter,
-    /// A load returns the last store; a store changes the current value.
-    LoadValue,
-    /// A state with a message or an operation in flight has a next step that is not a new operation.
-    NoDeadlock,
-    /// From every state, all messages and operations in flight can end without new operations.
-    Progress,
-    /// Each request gets exactly its responses.
-    ExactResponses,
-    /// The directory names every holder of a copy.
-    InclusiveDirectory,
-    /// The current value is in memory, in a modified copy, or in flight to one of them.
-    DirtyDataKept,
-    /// A line with nothing in flight accepts every operation.
-    AcceptsOperations,
-    /// A cache has data for exactly the states that have a copy.
-    StateMatchesData,
-    /// When a flush completes in the home, no cache holds the line and memory is current.
-    FlushReachesAll,
-    /// No queue exceeds its bound.
-    QueueBounds,
-    /// Messages that may not wait are accepted when they arrive.
-    ChannelsSink,
-    /// A modified copy differs from memory, and only modified data are written to memory.
-    ModifiedMeansDirty,
-    /// `RdShared` is granted Shared; `RdAny` is granted Shared only if another holder has the line.
-    GrantAsAsked,
-    /// No message on H2D Rsp is sent while a snoop of the line is outstanding at the device (CXL
-    /// 3.1, section 3.2.5.2).
-    NoGoBesideSnoop,
-    /// No snoop is sent while data of the line are pulled from the device (section 3.2.5.3).
-    NoSnoopBesidePull,
-    /// Data are written where their request says: into the last-level cache or into memory.
-    WriteLands,
-    /// A device sends only requests that its operation needs.
-    RequestAsAsked,
-    /// Operations fail where there is no memory, and nowhere else.
-    FailsAsMissing,
-    /// A load leaves other holders a copy; a load that does not cache leaves their copies unchanged.
-    SnoopAsAsked,
-    /// The directory does not name a device that evicted or flushed the line, or held it
-    /// before a write-through.
-    DirectoryObeys,
-    /// A snoop waits for at most one operation of the device, and a request for at most one
-    /// of each other device.
-    BoundedWaiting,
-}
 
 /// Rules that can be broken, to show that they are needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -258,10 +206,6 @@ impl System for Model {
     type World = World;
     type Code = [u64; WORDS];
     type Move = Move;
-    type Property = Property;
-
-    const DEADLOCK: Property = Property::NoDeadlock;
-    const NO_PROGRESS: Property = Property::Progress;
 
     fn name(&self) -> &'static str {
         self.config.name
@@ -331,8 +275,4 @@ impl System for Model {
         }
         finish(out, |next| self.forget(next), |next| self.check(next));
     }
-}
-
-fn bound(holds: bool) -> Result<(), Property> {
-    check(holds, Property::QueueBounds)
 }

@@ -5,42 +5,27 @@ use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::message::Snoop;
 
 use super::Property;
-use crate::checker::{check, coded};
+use crate::checker::{check, coded_enum};
 
-/// A pending operation of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Pending {
-    #[default]
-    Nothing,
-    Load,
-    LoadShared,
-    LoadOnce,
-    Store,
-    StoreLine,
-    WriteOwn,
-    WriteCurrent,
-    WriteThrough,
-    WriteWeakly,
-    Push,
-    Flush,
+coded_enum! {
+    /// A pending operation of a device.
+    #[derive(Default)]
+    pub enum Pending {
+        #[default]
+        Nothing,
+        Load,
+        LoadShared,
+        LoadOnce,
+        Store,
+        StoreLine,
+        WriteOwn,
+        WriteCurrent,
+        WriteThrough,
+        WriteWeakly,
+        Push,
+        Flush,
+    }
 }
-
-pub const PENDING: [Pending; 12] = [
-    Pending::Nothing,
-    Pending::Load,
-    Pending::LoadShared,
-    Pending::LoadOnce,
-    Pending::Store,
-    Pending::StoreLine,
-    Pending::WriteOwn,
-    Pending::WriteCurrent,
-    Pending::WriteThrough,
-    Pending::WriteWeakly,
-    Pending::Push,
-    Pending::Flush,
-];
-
-coded!(enum Pending, PENDING);
 
 impl Pending {
     pub fn of(event: Event) -> Pending {
@@ -94,49 +79,40 @@ impl Pending {
     }
 
     pub fn complete(&mut self, what: &[Pending]) -> Result<(), Property> {
-        check(
-            what.contains(&std::mem::take(self)),
-            Property::ExactResponses,
-        )
+        let exact = what.contains(&std::mem::take(self));
+        check(exact, Property::ExactResponses)
     }
 }
 
-/// The data that the host pulls from a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pulled {
-    /// Data of an eviction that a snoop overtook.
-    Bogus,
-    /// Data of a clean eviction.
-    Victim,
-    /// Data of a write or eviction that belong into the last-level cache.
-    ForLlc,
-    /// Data of a write or eviction that belong into memory.
-    ForMemory,
-    /// Data of a write that belong where the line is.
-    ForEither,
-    /// Data of a write to an address without memory.
-    ForNothing,
+coded_enum! {
+    /// The data that the host pulls from a device.
+    pub enum Pulled {
+        /// Data of an eviction that a snoop overtook.
+        Bogus,
+        /// Data of a clean eviction.
+        Victim,
+        /// Data of a write or eviction that belong into the last-level cache.
+        ForLlc,
+        /// Data of a write or eviction that belong into memory.
+        ForMemory,
+        /// Data of a write that belong where the line is.
+        ForEither,
+        /// Data of a write to an address without memory.
+        ForNothing,
+    }
 }
 
-/// The eviction that a device has requested.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Evicting {
-    #[default]
-    Nothing,
-    Clean,
-    Dirty,
-    Push,
+coded_enum! {
+    /// The eviction that a device has requested.
+    #[derive(Default)]
+    pub enum Evicting {
+        #[default]
+        Nothing,
+        Clean,
+        Dirty,
+        Push,
+    }
 }
-
-coded!(
-    enum Evicting,
-    [
-        Evicting::Nothing,
-        Evicting::Clean,
-        Evicting::Dirty,
-        Evicting::Push,
-    ]
-);
 
 impl Evicting {
     pub fn of(request: Request) -> Evicting {
@@ -157,18 +133,6 @@ impl Evicting {
         }
     }
 }
-
-coded!(
-    enum Pulled,
-    [
-        Pulled::Bogus,
-        Pulled::Victim,
-        Pulled::ForLlc,
-        Pulled::ForMemory,
-        Pulled::ForEither,
-        Pulled::ForNothing,
-    ]
-);
 
 impl Pulled {
     /// The data of this write.

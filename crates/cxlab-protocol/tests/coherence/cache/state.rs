@@ -223,20 +223,13 @@ fn code_home(home: &mut Home, cores: &mut Cores, codec: &mut impl Codec) {
 /// Encodes a home and the cores, with device `a` renamed to `names[a]`.
 fn encode_home(mut home: Home, mut cores: Cores, names: &[u8; MAX_AGENTS]) -> u64 {
     let state = &mut home.state;
-    let asked = !matches!(
-        state.phase,
-        Phase::Idle | Phase::Snooping(Operation::EvictEntry)
-    );
+    let evicts = Phase::Snooping(Operation::EvictEntry);
+    let asked = ![Phase::Idle, evicts].contains(&state.phase);
     let name = |holder| match holder {
         CORES => peer(CORES_NUMBER),
         device => peer(names[device.index()].into()),
     };
-    rename(
-        &mut state.filter,
-        &mut state.waiting,
-        &mut state.requester,
-        name,
-    );
+    rename_holders(state, name);
     if !asked {
         state.requester = Peer::default();
     }
@@ -253,13 +246,18 @@ fn decode_home(word: u64) -> (Home, Cores) {
         CORES_NUMBER => CORES,
         _ => holder,
     };
-    rename(
-        &mut state.filter,
-        &mut state.waiting,
-        &mut state.requester,
-        name,
-    );
+    rename_holders(state, name);
     (home, cores)
+}
+
+fn rename_holders(state: &mut cache_home::LineState, name: impl Fn(Peer) -> Peer) {
+    let cache_home::LineState {
+        filter,
+        waiting,
+        requester,
+        ..
+    } = state;
+    rename(filter, waiting, requester, name);
 }
 
 pub const WORDS: usize = MAX_LINES * (MAX_DEVICES + 1);

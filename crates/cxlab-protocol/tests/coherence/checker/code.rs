@@ -21,10 +21,10 @@ pub fn code_of<T: PartialEq + Debug>(all: &[T], item: &T) -> u64 {
 /// has all values in the order of the enum. A closure computes the code faster than a search.
 macro_rules! coded {
     (enum $type:ty, $all:expr) => {
-        coded!($type, $all, |value| value as u64);
+        $crate::checker::coded!($type, $all, |value| value as u64);
     };
     ($type:ty, $all:expr) => {
-        coded!($type, $all, |value| $crate::checker::code_of(&$all, &value));
+        $crate::checker::coded!($type, $all, |value| $crate::checker::code_of(&$all, &value));
     };
     ($type:ty, $all:expr, |$value:ident| $code:expr) => {
         impl $crate::checker::Coded for $type {
@@ -44,7 +44,18 @@ macro_rules! coded {
     };
 }
 
-pub(crate) use coded;
+/// Defines an enum without fields, with the positions of its values as codes.
+macro_rules! coded_enum {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$about:meta])* $value:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name { $($(#[$about])* $value,)* }
+
+        $crate::checker::coded!(enum $name, [$($name::$value),*]);
+    };
+}
+
+pub(crate) use {coded, coded_enum};
 
 coded!(bool, [false, true]);
 

@@ -1,18 +1,18 @@
 //! The data of a line, of which a model stores only the age.
 
-use super::coded;
+use super::coded_enum;
 
-/// The age of a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Data {
-    #[default]
-    None,
-    Fresh,
-    Recent,
-    Stale,
+coded_enum! {
+    /// The age of a value.
+    #[derive(Default)]
+    pub enum Data {
+        #[default]
+        None,
+        Fresh,
+        Recent,
+        Stale,
+    }
 }
-
-coded!(enum Data, [Data::None, Data::Fresh, Data::Recent, Data::Stale]);
 
 /// Makes each value of one age older: a store makes fresh values recent; recent values that no load
 /// may return any more count as stale.

@@ -5,13 +5,15 @@ mod code;
 mod data;
 mod holders;
 mod mutation;
+mod property;
 mod search;
 
-pub(crate) use code::coded;
 pub use code::{Code, Codec, Coded, MAX_AGENTS, Unpack, canonical, code_of};
+pub(crate) use code::{coded, coded_enum};
 pub use data::{Data, age};
 pub use holders::{peer, rename};
 pub use mutation::{Equivalent, Key, Mutants, Table, survey};
+pub use property::{Property, bound, check};
 pub use search::{Found, System, search};
 
 /// A network whose agents follow altered or unaltered tables.
@@ -60,12 +62,12 @@ pub fn holds<N: Network>(config: N::Config, states: usize) -> N {
 }
 
 /// Checks that this property breaks first, although the tables are unaltered.
-pub fn breaks<N: Network>(config: N::Config, property: N::Property) {
+pub fn breaks<N: Network>(config: N::Config, property: Property) {
     check_broken(&N::new(config, N::unaltered()), property);
 }
 
 /// Checks that this property breaks first.
-pub fn check_broken<S: System>(system: &S, property: S::Property) {
+pub fn check_broken<S: System>(system: &S, property: Property) {
     match explore(system).broken {
         Some(broken) => assert_eq!(broken.property, property, "{:#?}", broken.path),
         None => panic!("{}: nothing breaks", system.name()),
@@ -90,22 +92,18 @@ pub fn altered<T>(step: Option<T>, unaltered: impl FnOnce() -> Option<T>) -> Res
     }
 }
 
-/// The step for an event that must be accepted. A removed row breaks `sink`, and an event that the
-/// unaltered table does not have breaks `exact`.
-pub fn accepted<T, P>(step: Result<Option<T>, ()>, sink: P, exact: P) -> Result<T, P> {
-    step.map_or(Err(exact), |next| next.ok_or(sink))
-}
-
-/// `Err` with the property if it does not hold.
-pub fn check<P>(holds: bool, property: P) -> Result<(), P> {
-    if holds { Ok(()) } else { Err(property) }
+/// The step for an event that must be accepted. A removed row breaks `ChannelsSink`, and an event that
+/// the unaltered table does not have breaks `ExactResponses`.
+pub fn accepted<T>(step: Result<Option<T>, ()>) -> Result<T, Property> {
+    let next = step.map_err(|()| Property::ExactResponses)?;
+    next.ok_or(Property::ChannelsSink)
 }
 
 /// Completes each listed step: merges states that differ without effect, and checks the result.
-pub fn finish<M, W, P>(
-    steps: &mut [(M, Result<W, P>)],
+pub fn finish<M, W>(
+    steps: &mut [(M, Result<W, Property>)],
     forget: impl Fn(&mut W),
-    check: impl Fn(&W) -> Result<(), P>,
+    check: impl Fn(&W) -> Result<(), Property>,
 ) {
     for (_, outcome) in steps {
         if let Ok(next) = outcome {

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use cxlab_protocol::coherence::dcoh::{Others, Update};
 use cxlab_protocol::coherence::table::HomeRow;
 
-use super::{Network, search};
+use super::{Network, Property, search};
 use crate::docs;
 
 /// What distinguishes the uses of one row: a condition, a view of the other holders, or both.
@@ -156,10 +156,10 @@ impl Key for Others {
 pub type Equivalent = (&'static str, &'static str, &'static str);
 
 /// For each row, the properties that its alterations break, each with the number of alterations.
-type Caught<P> = BTreeMap<(&'static str, &'static str), BTreeMap<P, usize>>;
+type Caught = BTreeMap<(&'static str, &'static str), BTreeMap<Property, usize>>;
 
 /// The first property that an alteration breaks in one of the networks, if it breaks any.
-fn killer<N: Network>(configs: &[N::Config], mut tables: N::Tables) -> Option<N::Property> {
+fn killer<N: Network>(configs: &[N::Config], mut tables: N::Tables) -> Option<Property> {
     for &config in configs {
         let network = N::new(config, tables);
         if let Some(broken) = search(&network).broken {
@@ -180,7 +180,6 @@ pub fn survey<N: Network>(
     section: &str,
 ) where
     N::Config: Sync,
-    N::Property: Ord + Send,
 {
     let mut names: Vec<_> = mutants.0.iter().map(|m| (m.table, m.row)).collect();
     names.dedup();
@@ -226,9 +225,9 @@ pub fn survey<N: Network>(
     docs::compare(section, &render(&names, &caught, equivalent));
 }
 
-fn render<P: Debug>(
+fn render(
     names: &[(&'static str, &'static str)],
-    caught: &Caught<P>,
+    caught: &Caught,
     equivalent: &[Equivalent],
 ) -> String {
     let killed: usize = caught.values().flat_map(BTreeMap::values).sum();

@@ -2,17 +2,13 @@
 
 use std::fmt::Debug;
 
+use super::Property;
+
 /// The system that is searched: states, their encodings in a few words, and the possible moves in each.
 pub trait System {
     type World: Copy;
     type Code: AsRef<[u64]>;
     type Move: Copy + Debug;
-    type Property: Copy + PartialEq + Debug;
-
-    /// The property that a state without a next step breaks.
-    const DEADLOCK: Self::Property;
-    /// The property that a state without a path to a quiet state breaks.
-    const NO_PROGRESS: Self::Property;
 
     /// Name of the system in messages.
     fn name(&self) -> &'static str;
@@ -22,17 +18,16 @@ pub trait System {
     fn encode(&self, world: &Self::World) -> Self::Code;
     fn decode(&self, code: &[u64]) -> Self::World;
     /// Lists all possible next steps; `Err` is a broken property.
-    fn moves(&self, world: &Self::World, out: &mut Vec<Outcomes<Self>>);
+    fn moves(
+        &self,
+        world: &Self::World,
+        out: &mut Vec<(Self::Move, Result<Self::World, Property>)>,
+    );
     /// Whether the move helps to end what is in flight, instead of beginning something new.
     fn drains(&self, step: Self::Move) -> bool;
     /// Whether no message and no operation is in flight.
     fn is_quiet(&self, world: &Self::World) -> bool;
 }
-
-type Outcomes<S> = (
-    <S as System>::Move,
-    Result<<S as System>::World, <S as System>::Property>,
-);
 
 /// The result of a search.
 pub struct Found<S: System + ?Sized> {
@@ -43,7 +38,7 @@ pub struct Found<S: System + ?Sized> {
 
 /// A broken property and the shortest path to it.
 pub struct Counterexample<S: System + ?Sized> {
-    pub property: S::Property,
+    pub property: Property,
     pub path: Vec<S::Move>,
 }
 
@@ -145,19 +140,19 @@ pub fn search<S: System>(model: &S) -> Found<S> {
             quiet.push(at);
         } else if stuck {
             let path = path_to(model, &seen, &parents, at);
-            return found(&seen, moves, Some((S::DEADLOCK, path)));
+            return found(&seen, moves, Some((Property::NoDeadlock, path)));
         }
         at += 1;
     }
     let lost = cannot_reach(&quiet, drains, seen.len());
-    let broken = lost.map(|state| (S::NO_PROGRESS, path_to(model, &seen, &parents, state)));
+    let broken = lost.map(|state| (Property::Progress, path_to(model, &seen, &parents, state)));
     found(&seen, moves, broken)
 }
 
 fn found<S: System>(
     seen: &Seen,
     moves: usize,
-    broken: Option<(S::Property, Vec<S::Move>)>,
+    broken: Option<(Property, Vec<S::Move>)>,
 ) -> Found<S> {
     Found {
         states: seen.len(),

@@ -79,11 +79,6 @@ pub const JOINS: Config = Config {
     ..TWO
 };
 
-#[test]
-fn every_property_holds_for_two_requesters_of_one_line() {
-    holds::<Model>(TWO, 15238);
-}
-
 /// Without the reduction each state occurs once, or twice with the names exchanged.
 #[test]
 fn the_reduction_by_names_loses_no_state() {
@@ -96,28 +91,23 @@ fn the_reduction_by_names_loses_no_state() {
 }
 
 #[test]
-fn every_property_holds_for_three_requesters_of_one_line() {
+fn every_property_holds_for_requesters_of_one_line() {
+    holds::<Model>(TWO, 15238);
     holds::<Model>(THREE, 293050);
 }
 
+/// Also if a waiting request blocks all others.
 #[test]
 fn every_property_holds_when_two_lines_compete_for_one_entry() {
     holds::<Model>(TWO_LINES, 218891);
-}
-
-#[test]
-fn every_property_holds_when_a_waiting_request_blocks_all_others() {
     holds::<Model>(TWO_LINES_QUEUE, 420852);
 }
 
+/// `BISnpInvBlk` and `BISnpCurBlk` for the device's own agent come last.
 #[test]
-fn every_property_holds_with_block_snoops_of_two_lines() {
+fn every_property_holds_with_block_and_joined_snoops() {
     holds::<Model>(BLOCKS, 222212);
-}
-
-/// `BISnpInvBlk` and `BISnpCurBlk` for the device's own agent.
-#[test]
-fn every_property_holds_with_joined_snoops_for_the_devices_agent() {
+    holds::<Model>(JOINS, 720449);
     let config = Config {
         name: "1 requester, 2 lines, joined snoops",
         agents: 1,
@@ -130,36 +120,21 @@ fn every_property_holds_with_joined_snoops_for_the_devices_agent() {
 }
 
 #[test]
-fn every_property_holds_with_joined_snoops_to_two_requesters() {
-    holds::<Model>(JOINS, 720449);
-}
-
-#[test]
 #[ignore = "minutes and gigabytes; make test-all"]
-fn every_property_holds_when_two_lines_of_three_requesters_compete_for_one_entry() {
-    let config = Config {
+fn every_property_holds_in_larger_networks() {
+    let three = Config {
         name: "3 requesters, 2 lines, 1 entry",
         agents: 3,
         ..TWO_LINES
     };
-    holds::<Model>(config, 18450199);
-}
-
-#[test]
-#[ignore = "minutes and gigabytes; make test-all"]
-fn every_property_holds_when_two_lines_compete_for_one_entry_with_every_processor_operation() {
-    let config = Config {
+    holds::<Model>(three, 18450199);
+    let all = Config {
         name: "2 requesters, 2 lines, 1 entry, every processor operation",
         operations: ALL,
         ..TWO_LINES
     };
-    holds::<Model>(config, 5306629);
-}
-
-#[test]
-#[ignore = "a minute; make test-all"]
-fn every_property_holds_with_block_snoops_to_two_requesters() {
-    let config = Config {
+    holds::<Model>(all, 5306629);
+    let blocks = Config {
         name: "2 requesters, 2 lines, block snoops",
         agents: 2,
         operations: LOAD_STORE_EVICT,
@@ -167,7 +142,7 @@ fn every_property_holds_with_block_snoops_to_two_requesters() {
         dirty_medium: false,
         ..BLOCKS
     };
-    holds::<Model>(config, 3445096);
+    holds::<Model>(blocks, 3445096);
 }
 
 // The rules of the channels are needed: without any one of them a property breaks.
@@ -183,38 +158,18 @@ fn a_late_conflict_cannot_be_told_when_an_acknowledgement_passes_a_completion() 
 }
 
 #[test]
-fn writes_that_wait_behind_a_request_deadlock() {
-    breaks::<Model>(
-        TWO.breaking("MemWr waits behind M2S Req", Broken::WriteBehindRequest),
-        Property::NoDeadlock,
-    );
-}
-
-#[test]
-fn conflicts_that_wait_behind_a_request_deadlock() {
-    breaks::<Model>(
-        TWO.breaking(
+fn messages_that_wait_for_a_request_deadlock() {
+    for (name, broken) in [
+        ("MemWr waits behind M2S Req", Broken::WriteBehindRequest),
+        (
             "BIConflict waits behind M2S Req",
             Broken::ConflictBehindRequest,
         ),
-        Property::NoDeadlock,
-    );
-}
-
-#[test]
-fn snoop_responses_that_wait_behind_a_request_deadlock() {
-    breaks::<Model>(
-        TWO.breaking("BIRsp waits behind M2S Req", Broken::ResponseBehindRequest),
-        Property::NoDeadlock,
-    );
-}
-
-#[test]
-fn snoops_that_wait_for_the_requesters_own_request_deadlock() {
-    breaks::<Model>(
-        TWO.breaking("BISnp waits for M2S Req", Broken::SnoopBehindRequest),
-        Property::NoDeadlock,
-    );
+        ("BIRsp waits behind M2S Req", Broken::ResponseBehindRequest),
+        ("BISnp waits for M2S Req", Broken::SnoopBehindRequest),
+    ] {
+        breaks::<Model>(TWO.breaking(name, broken), Property::NoDeadlock);
+    }
 }
 
 #[test]

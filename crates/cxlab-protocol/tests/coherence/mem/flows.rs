@@ -24,6 +24,17 @@ impl Cached {
         self.on(Event::Response(response))
     }
 
+    /// Checks what the requester does on an event.
+    #[track_caller]
+    fn does(&mut self, event: Event, actions: &[Action]) {
+        assert_eq!(self.on(event), actions, "{event:?}");
+    }
+
+    #[track_caller]
+    fn takes(&mut self, response: S2m, actions: &[Action]) {
+        self.does(Event::Response(response), actions);
+    }
+
     /// Checks that nothing is in flight and that the line has this state.
     fn is(&self, line: Line) {
         assert_eq!(self.0, requester::LineState::stable(line));
@@ -48,6 +59,24 @@ impl Home {
         self.on(dcoh::Event::Message(peer, message))
     }
 
+    /// Checks what the DCOH does on an event.
+    #[track_caller]
+    fn does(&mut self, event: dcoh::Event, actions: &[dcoh::Action]) {
+        assert_eq!(self.on(event), actions, "{event:?}");
+    }
+
+    #[track_caller]
+    fn takes(&mut self, peer: Peer, message: M2s, actions: &[dcoh::Action]) {
+        self.does(dcoh::Event::Message(peer, message), actions);
+    }
+
+    /// The medium has read the line: the DCOH grants it with its data.
+    #[track_caller]
+    fn grants(&mut self, peer: Peer, grant: S2m) {
+        let granted = reply(peer, &[grant, S2m::MemData]);
+        self.does(dcoh::Event::MediumData, &granted);
+    }
+
     /// Whether the DCOH cannot accept the message now.
     fn keeps_waiting(&self, peer: Peer, message: M2s) -> bool {
         dcoh::step(self.0, dcoh::Event::Message(peer, message)).is_none()
@@ -62,6 +91,7 @@ const A: Peer = Peer::new(0).unwrap();
 const B: Peer = Peer::new(1).unwrap();
 const RSP_I: Action = Action::Send(M2s::BiRsp(Kept::Invalid));
 const BI_CONFLICT: Action = Action::Send(M2s::BiConflict);
+const WRITTEN: [dcoh::Action; 2] = [dcoh::Action::WriteMedium, dcoh::Action::Reply(A, S2m::Cmp)];
 
 fn snoop(kind: Snoop, peer: Peer) -> Vec<dcoh::Action> {
     vec![dcoh::Action::Snoop(kind, Peers::only(peer))]
@@ -78,20 +108,15 @@ fn reply(peer: Peer, replies: &[S2m]) -> Vec<dcoh::Action> {
 fn a_dirty_line_is_written_back_before_bisnp_completes() {
     // Figure 3-21: the filter evicts Y, which the host holds modified.
     let (mut host, mut home) = (Cached::new(Line::M), Home::new(Filter::Any(A)));
-    assert_eq!(home.on(dcoh::Event::EvictEntry), snoop(Snoop::Inv, A));
+    home.does(dcoh::Event::EvictEntry, &snoop(Snoop::Inv, A));
     let write = M2s::MemWr(MetaValue::Invalid);
-    assert_eq!(
-        host.on(Event::BiSnp(Snoop::Inv)),
-        [Action::Send(write), Action::Drop]
-    );
-    assert_eq!(
-        home.from(A, write),
-        [dcoh::Action::WriteMedium, dcoh::Action::Reply(A, S2m::Cmp)]
-    );
+    let written = [Action::Send(write), Action::Drop];
+    host.does(Event::BiSnp(Snoop::Inv), &written);
+    home.takes(A, write, &WRITTEN);
     assert!(home.0.is_busy());
-    assert_eq!(host.response(S2m::Cmp), [RSP_I]);
+    host.takes(S2m::Cmp, &[RSP_I]);
     host.is(Line::I);
-    assert_eq!(home.from(A, M2s::BiRsp(Kept::Invalid)), []);
+    home.takes(A, M2s::BiRsp(Kept::Invalid), &[]);
     home.is(Filter::Invalid);
     assert!(!home.0.needs_entry());
 }
@@ -100,25 +125,16 @@ fn a_dirty_line_is_written_back_before_bisnp_completes() {
 fn in_an_early_conflict_the_request_is_served_after_the_snoop() {
     // Figure 3-22: the filter still names A, which dropped the line silently and loads it again.
     let (mut host, mut home) = (Cached::new(Line::I), Home::new(Filter::Any(A)));
-    assert_eq!(home.from(B, M2s::MemRdOwn), snoop(Snoop::Inv, A));
-    assert_eq!(host.on(Event::Load), [Action::Send(M2s::MemRdData)]);
-    assert_eq!(host.on(Event::BiSnp(Snoop::Inv)), [BI_CONFLICT]);
+    home.takes(B, M2s::MemRdOwn, &snoop(Snoop::Inv, A));
+    host.does(Event::Load, &[Action::Send(M2s::MemRdData)]);
+    host.does(Event::BiSnp(Snoop::Inv), &[BI_CONFLICT]);
     assert!(home.keeps_waiting(A, M2s::MemRdData));
-    assert_eq!(
-        home.from(A, M2s::BiConflict),
-        reply(A, &[S2m::BiConflictAck])
-    );
-    assert_eq!(host.response(S2m::BiConflictAck), [RSP_I]);
-    assert_eq!(
-        home.from(A, M2s::BiRsp(Kept::Invalid)),
-        [dcoh::Action::ReadMedium]
-    );
-    assert_eq!(
-        home.on(dcoh::Event::MediumData),
-        reply(B, &[S2m::CmpE, S2m::MemData])
-    );
+    home.takes(A, M2s::BiConflict, &reply(A, &[S2m::BiConflictAck]));
+    host.takes(S2m::BiConflictAck, &[RSP_I]);
+    home.takes(A, M2s::BiRsp(Kept::Invalid), &[dcoh::Action::ReadMedium]);
+    home.grants(B, S2m::CmpE);
     home.is(Filter::Any(B));
-    assert_eq!(home.from(A, M2s::MemRdData), snoop(Snoop::Data, B));
+    home.takes(A, M2s::MemRdData, &snoop(Snoop::Data, B));
 }
 
 #[test]
@@ -126,38 +142,21 @@ fn in_a_late_conflict_the_new_copy_is_used_once_and_then_snooped() {
     // Figure 3-23: the response to A is in flight when B's request makes the DCOH snoop.
     let (mut host, mut home) = (Cached::new(Line::I), Home::new(Filter::Invalid));
     host.on(Event::Store);
-    assert_eq!(home.from(A, M2s::MemRdOwn), [dcoh::Action::ReadMedium]);
-    assert_eq!(
-        home.on(dcoh::Event::MediumData),
-        reply(A, &[S2m::CmpE, S2m::MemData])
-    );
-    assert_eq!(home.from(B, M2s::MemRdShared), snoop(Snoop::Data, A));
-    assert_eq!(host.on(Event::BiSnp(Snoop::Data)), [BI_CONFLICT]);
-    assert_eq!(
-        home.from(A, M2s::BiConflict),
-        reply(A, &[S2m::BiConflictAck])
-    );
-    assert_eq!(host.response(S2m::CmpE), []);
-    assert_eq!(host.response(S2m::BiConflictAck), []);
+    home.takes(A, M2s::MemRdOwn, &[dcoh::Action::ReadMedium]);
+    home.grants(A, S2m::CmpE);
+    home.takes(B, M2s::MemRdShared, &snoop(Snoop::Data, A));
+    host.does(Event::BiSnp(Snoop::Data), &[BI_CONFLICT]);
+    home.takes(A, M2s::BiConflict, &reply(A, &[S2m::BiConflictAck]));
+    host.takes(S2m::CmpE, &[]);
+    host.takes(S2m::BiConflictAck, &[]);
     let write = M2s::MemWr(MetaValue::Shared);
-    assert_eq!(
-        host.response(S2m::MemData),
-        [Action::Fill, Action::CompleteStore, Action::Send(write)]
-    );
+    let stored = [Action::Fill, Action::CompleteStore, Action::Send(write)];
+    host.takes(S2m::MemData, &stored);
     home.from(A, write);
-    assert_eq!(
-        host.response(S2m::Cmp),
-        [Action::Send(M2s::BiRsp(Kept::Shared))]
-    );
+    host.takes(S2m::Cmp, &[Action::Send(M2s::BiRsp(Kept::Shared))]);
     host.is(Line::S);
-    assert_eq!(
-        home.from(A, M2s::BiRsp(Kept::Shared)),
-        [dcoh::Action::ReadMedium]
-    );
-    assert_eq!(
-        home.on(dcoh::Event::MediumData),
-        reply(B, &[S2m::CmpS, S2m::MemData])
-    );
+    home.takes(A, M2s::BiRsp(Kept::Shared), &[dcoh::Action::ReadMedium]);
+    home.grants(B, S2m::CmpS);
     home.is(Filter::Shared(Peers::only(A).with(B)));
 }
 
@@ -165,31 +164,25 @@ fn in_a_late_conflict_the_new_copy_is_used_once_and_then_snooped() {
 fn of_two_upgrades_the_loser_gets_ownership_without_data_and_reads_again() {
     let both = Filter::Shared(Peers::only(A).with(B));
     let (mut a, mut b, mut home) = (Cached::new(Line::S), Cached::new(Line::S), Home::new(both));
-    assert_eq!(a.on(Event::Store), [Action::Send(M2s::MemInvOwn)]);
-    assert_eq!(b.on(Event::Store), [Action::Send(M2s::MemInvOwn)]);
-    assert_eq!(home.from(A, M2s::MemInvOwn), snoop(Snoop::Inv, B));
-    assert_eq!(b.on(Event::BiSnp(Snoop::Inv)), [BI_CONFLICT]);
+    a.does(Event::Store, &[Action::Send(M2s::MemInvOwn)]);
+    b.does(Event::Store, &[Action::Send(M2s::MemInvOwn)]);
+    home.takes(A, M2s::MemInvOwn, &snoop(Snoop::Inv, B));
+    b.does(Event::BiSnp(Snoop::Inv), &[BI_CONFLICT]);
     home.from(B, M2s::BiConflict);
-    assert_eq!(b.response(S2m::BiConflictAck), [Action::Drop, RSP_I]);
-    assert_eq!(
-        home.from(B, M2s::BiRsp(Kept::Invalid)),
-        reply(A, &[S2m::CmpE])
-    );
-    assert_eq!(a.response(S2m::CmpE), [Action::CompleteStore]);
+    b.takes(S2m::BiConflictAck, &[Action::Drop, RSP_I]);
+    home.takes(B, M2s::BiRsp(Kept::Invalid), &reply(A, &[S2m::CmpE]));
+    a.takes(S2m::CmpE, &[Action::CompleteStore]);
     a.is(Line::M);
-    assert_eq!(home.from(B, M2s::MemInvOwn), snoop(Snoop::Inv, A));
+    home.takes(B, M2s::MemInvOwn, &snoop(Snoop::Inv, A));
     a.on(Event::BiSnp(Snoop::Inv));
     home.from(A, M2s::MemWr(MetaValue::Invalid));
     a.response(S2m::Cmp);
-    assert_eq!(
-        home.from(A, M2s::BiRsp(Kept::Invalid)),
-        reply(B, &[S2m::CmpE])
-    );
-    assert_eq!(b.response(S2m::CmpE), [Action::Send(M2s::MemRdOwn)]);
-    assert_eq!(home.from(B, M2s::MemRdOwn), [dcoh::Action::ReadMedium]);
+    home.takes(A, M2s::BiRsp(Kept::Invalid), &reply(B, &[S2m::CmpE]));
+    b.takes(S2m::CmpE, &[Action::Send(M2s::MemRdOwn)]);
+    home.takes(B, M2s::MemRdOwn, &[dcoh::Action::ReadMedium]);
     home.on(dcoh::Event::MediumData);
-    assert_eq!(b.response(S2m::MemData), []);
-    assert_eq!(b.response(S2m::CmpE), [Action::Fill, Action::CompleteStore]);
+    b.takes(S2m::MemData, &[]);
+    b.takes(S2m::CmpE, &[Action::Fill, Action::CompleteStore]);
     b.is(Line::M);
 }
 
@@ -197,39 +190,27 @@ fn of_two_upgrades_the_loser_gets_ownership_without_data_and_reads_again() {
 fn a_snoop_that_meets_a_write_back_needs_no_conflict_and_is_answered_after_it() {
     let (mut host, mut home) = (Cached::new(Line::M), Home::new(Filter::Any(A)));
     let write = M2s::MemWr(MetaValue::Invalid);
-    assert_eq!(host.on(Event::Evict), [Action::Send(write), Action::Drop]);
-    assert_eq!(home.from(B, M2s::MemRdData), snoop(Snoop::Data, A));
-    assert_eq!(host.on(Event::BiSnp(Snoop::Data)), []);
-    assert_eq!(
-        home.from(A, write),
-        [dcoh::Action::WriteMedium, dcoh::Action::Reply(A, S2m::Cmp)]
-    );
-    assert_eq!(host.response(S2m::Cmp), [RSP_I]);
-    assert_eq!(
-        home.from(A, M2s::BiRsp(Kept::Invalid)),
-        [dcoh::Action::ReadMedium]
-    );
-    assert_eq!(
-        home.on(dcoh::Event::MediumData),
-        reply(B, &[S2m::CmpE, S2m::MemData])
-    );
+    host.does(Event::Evict, &[Action::Send(write), Action::Drop]);
+    home.takes(B, M2s::MemRdData, &snoop(Snoop::Data, A));
+    host.does(Event::BiSnp(Snoop::Data), &[]);
+    home.takes(A, write, &WRITTEN);
+    host.takes(S2m::Cmp, &[RSP_I]);
+    home.takes(A, M2s::BiRsp(Kept::Invalid), &[dcoh::Action::ReadMedium]);
+    home.grants(B, S2m::CmpE);
 }
 
 #[test]
 fn a_clean_eviction_that_crosses_a_snoop_is_completed_after_it() {
     let (mut host, mut home) = (Cached::new(Line::E), Home::new(Filter::Any(A)));
-    assert_eq!(
-        host.on(Event::Evict),
-        [Action::Drop, Action::Send(M2s::MemClnEvct)]
-    );
-    assert_eq!(home.on(dcoh::Event::EvictEntry), snoop(Snoop::Inv, A));
-    assert_eq!(host.on(Event::BiSnp(Snoop::Inv)), [BI_CONFLICT]);
+    host.does(Event::Evict, &[Action::Drop, Action::Send(M2s::MemClnEvct)]);
+    home.does(dcoh::Event::EvictEntry, &snoop(Snoop::Inv, A));
+    host.does(Event::BiSnp(Snoop::Inv), &[BI_CONFLICT]);
     assert!(home.keeps_waiting(A, M2s::MemClnEvct));
     home.from(A, M2s::BiConflict);
-    assert_eq!(host.response(S2m::BiConflictAck), [RSP_I]);
+    host.takes(S2m::BiConflictAck, &[RSP_I]);
     home.from(A, M2s::BiRsp(Kept::Invalid));
-    assert_eq!(home.from(A, M2s::MemClnEvct), reply(A, &[S2m::Cmp]));
-    assert_eq!(host.response(S2m::Cmp), []);
+    home.takes(A, M2s::MemClnEvct, &reply(A, &[S2m::Cmp]));
+    host.takes(S2m::Cmp, &[]);
     host.is(Line::I);
     home.is(Filter::Invalid);
 }
@@ -237,32 +218,21 @@ fn a_clean_eviction_that_crosses_a_snoop_is_completed_after_it() {
 #[test]
 fn a_store_to_an_exclusive_line_is_silent_and_the_next_reader_sees_it() {
     let mut host = Cached::new(Line::E);
-    assert_eq!(host.on(Event::Store), [Action::CompleteStore]);
+    host.does(Event::Store, &[Action::CompleteStore]);
     host.is(Line::M);
-    assert_eq!(
-        host.on(Event::BiSnp(Snoop::Cur)),
-        [Action::Send(M2s::MemWr(MetaValue::Any))]
-    );
-    assert_eq!(
-        host.response(S2m::Cmp),
-        [Action::Send(M2s::BiRsp(Kept::Exclusive))]
-    );
+    let written = [Action::Send(M2s::MemWr(MetaValue::Any))];
+    host.does(Event::BiSnp(Snoop::Cur), &written);
+    host.takes(S2m::Cmp, &[Action::Send(M2s::BiRsp(Kept::Exclusive))]);
     host.is(Line::E);
 }
 
 #[test]
 fn the_devices_own_agent_reads_what_the_host_wrote_and_leaves_it_the_line() {
     let mut home = Home::new(Filter::Any(A));
-    assert_eq!(home.on(dcoh::Event::LocalRead), snoop(Snoop::Cur, A));
+    home.does(dcoh::Event::LocalRead, &snoop(Snoop::Cur, A));
     home.from(A, M2s::MemWr(MetaValue::Any));
-    assert_eq!(
-        home.from(A, M2s::BiRsp(Kept::Exclusive)),
-        [dcoh::Action::ReadMedium]
-    );
-    assert_eq!(
-        home.on(dcoh::Event::MediumData),
-        [dcoh::Action::CompleteLocal]
-    );
+    home.takes(A, M2s::BiRsp(Kept::Exclusive), &[dcoh::Action::ReadMedium]);
+    home.does(dcoh::Event::MediumData, &[dcoh::Action::CompleteLocal]);
     home.is(Filter::Any(A));
 }
 
@@ -294,8 +264,8 @@ fn a_line_in_conflict_makes_its_block_answer_line_by_line() {
             Answer::Line(1, Kept::Invalid)
         ]
     );
-    assert_eq!(lines[2].response(S2m::Cmp), [RSP_I]);
-    assert_eq!(lines[3].response(S2m::BiConflictAck), [RSP_I]);
+    lines[2].takes(S2m::Cmp, &[RSP_I]);
+    lines[3].takes(S2m::BiConflictAck, &[RSP_I]);
     for place in [2, 3] {
         let answers: Vec<Answer> = block.answer(place, Kept::Invalid).iter().collect();
         assert_eq!(answers, [Answer::Line(place, Kept::Invalid)]);

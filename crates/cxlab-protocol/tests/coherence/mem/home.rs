@@ -4,8 +4,8 @@ use cxlab_protocol::coherence::dcoh::{self, Filter, Operation, Peers, Phase};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{M2s, S2m, Snoop};
 
-use super::{Broken, Evictions, Model, Move, Moves, Pending, Property, World, bound};
-use crate::checker::{Data, accepted, altered, check, peer};
+use super::{Broken, Evictions, Model, Move, Moves, Outcome, Pending, Property, World};
+use crate::checker::{Data, accepted, altered, bound, check, peer};
 
 impl Model {
     pub(super) fn dcoh(
@@ -22,13 +22,12 @@ impl Model {
     /// The DCOH processes an event; `data` is the value that the message carries.
     pub(super) fn home_acts(
         &self,
-        world: &mut World,
+        mut world: World,
         l: usize,
         event: dcoh::Event,
-        next: dcoh::LineState,
-        actions: dcoh::Actions,
+        (next, actions): (dcoh::LineState, dcoh::Actions),
         data: Data,
-    ) -> Result<(), Property> {
+    ) -> Outcome {
         let before = world.home[l].state;
         world.home[l].state = next;
         let flushed = match (before.phase, event) {
@@ -80,7 +79,7 @@ impl Model {
                     Pending::LocalWrite => {
                         let good = written && home.medium == Data::Fresh;
                         check(good, Property::LoadValue)?;
-                        self.supersede(world, l);
+                        self.supersede(&mut world, l);
                         world.home[l].medium = Data::Fresh;
                     }
                     _ => return Err(Property::ExactResponses),
@@ -116,19 +115,19 @@ impl Model {
         if matches!(event, dcoh::Event::MediumDirty) {
             world.home[l].medium = Data::Stale;
         }
-        Ok(())
+        Ok(world)
     }
 
     pub(super) fn home_takes(
         &self,
-        world: &mut World,
+        world: World,
         l: usize,
         event: dcoh::Event,
         data: Data,
-    ) -> Result<(), Property> {
+    ) -> Outcome {
         let step = self.dcoh(world.home[l].state, event);
-        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
-        self.home_acts(world, l, event, next, actions, data)
+        let step = accepted(step)?;
+        self.home_acts(world, l, event, step, data)
     }
 
     pub(super) fn entries_used(&self, world: &World) -> usize {
@@ -171,51 +170,42 @@ impl Model {
                 let mut next = *world;
                 next.wires[l][a].request = None;
                 next.wires[l][a].at_head = false;
-                let outcome = match self.dcoh(world.home[l].state, event) {
-                    Ok(Some((state, actions))) => Some(
-                        self.home_acts(&mut next, l, event, state, actions, Data::None)
-                            .map(|()| next),
-                    ),
-                    Ok(None) => None,
-                    Err(()) => Some(Err(Property::ExactResponses)),
-                };
-                if let Some(outcome) = outcome {
-                    out.push((Move::Request(a, l), outcome));
+                match self.dcoh(world.home[l].state, event).transpose() {
+                    Some(Ok(step)) => {
+                        let outcome = self.home_acts(next, l, event, step, Data::None);
+                        out.push((Move::Request(a, l), outcome));
+                    }
+                    Some(Err(())) => out.push((Move::Request(a, l), Err(Property::ExactResponses))),
+                    None => {}
                 }
             }
         }
+        let message = |message| dcoh::Event::Message(peer, message);
         if let (Some((value, data)), false) = (wire.write, behind(Broken::WriteBehindRequest)) {
             let mut next = *world;
             next.wires[l][a].write = None;
-            let event = dcoh::Event::Message(peer, M2s::MemWr(value));
-            let outcome = self.home_takes(&mut next, l, event, data).map(|()| next);
+            let outcome = self.home_takes(next, l, message(M2s::MemWr(value)), data);
             out.push((Move::Write(a, l), outcome));
         }
         if wire.conflict && !behind(Broken::ConflictBehindRequest) {
             let mut next = *world;
             next.wires[l][a].conflict = false;
-            let event = dcoh::Event::Message(peer, M2s::BiConflict);
-            let outcome = self
-                .home_takes(&mut next, l, event, Data::None)
-                .map(|()| next);
+            let outcome = self.home_takes(next, l, message(M2s::BiConflict), Data::None);
             out.push((Move::Conflict(a, l), outcome));
         }
         if let (Some((kept, block)), false) = (wire.response, behind(Broken::ResponseBehindRequest))
         {
-            let event = dcoh::Event::Message(peer, M2s::BiRsp(kept));
+            let event = message(M2s::BiRsp(kept));
             let mut next = *world;
             next.wires[l][a].response = None;
             if !block {
-                let outcome = self
-                    .home_takes(&mut next, l, event, Data::None)
-                    .map(|()| next);
+                let outcome = self.home_takes(next, l, event, Data::None);
                 out.push((Move::Response(a, l), outcome));
             } else if l == 0 {
                 next.wires[1][a].response = None;
                 let outcome = self
-                    .home_takes(&mut next, 0, event, Data::None)
-                    .and_then(|()| self.home_takes(&mut next, 1, event, Data::None))
-                    .map(|()| next);
+                    .home_takes(next, 0, event, Data::None)
+                    .and_then(|next| self.home_takes(next, 1, event, Data::None));
                 out.push((Move::Response(a, l), outcome));
             }
         }
@@ -229,12 +219,8 @@ impl Model {
         step: Move,
         out: &mut Moves,
     ) {
-        if let Ok(Some((state, actions))) = self.dcoh(world.home[l].state, event) {
-            let mut next = *world;
-            let outcome = self
-                .home_acts(&mut next, l, event, state, actions, Data::None)
-                .map(|()| next);
-            out.push((step, outcome));
+        if let Ok(Some(found)) = self.dcoh(world.home[l].state, event) {
+            out.push((step, self.home_acts(*world, l, event, found, Data::None)));
         }
     }
 

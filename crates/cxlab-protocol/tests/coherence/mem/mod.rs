@@ -29,49 +29,11 @@ mod state;
 use cxlab_protocol::coherence::dcoh;
 use cxlab_protocol::coherence::requester::{self, Event};
 
-use crate::checker::{Data, MAX_AGENTS, Network, System, Table, age, check, finish};
+use crate::checker::{Data, MAX_AGENTS, Network, Property, System, Table, age, finish};
 
 pub use state::{Home, Pending, WORDS, Wire, World};
 
 pub const MAX_LINES: usize = 2;
-
-/// A property that the exploration checks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Property {
-    /// A line has one holder that may write, or any number that may read.
-    SingleWriter,
-    /// A load returns the last store; a store changes the current value.
-    LoadValue,
-    /// A state with a message or an operation in flight has a next step that is not a new operation.
-    NoDeadlock,
-    /// From every state, all messages and operations in flight can end without new operations.
-    Progress,
-    /// Each request gets exactly its responses.
-    ExactResponses,
-    /// The snoop filter names every holder of a copy.
-    InclusiveFilter,
-    /// The current value is in memory, in a modified copy, or in flight to memory.
-    DirtyDataKept,
-    /// A line with nothing in flight accepts every operation.
-    AcceptsOperations,
-    /// A cache has data for exactly the states that have a copy.
-    StateMatchesData,
-    /// When a flush completes at the device, no cache holds the line and memory is current.
-    FlushReachesAll,
-    /// No queue exceeds its bound.
-    QueueBounds,
-    /// Responses, writes, conflicts, snoops and their responses are accepted when they arrive.
-    ChannelsSink,
-    /// The filter has no more lines than entries.
-    FilterCapacity,
-    /// After a write or a clean eviction, the filter says what the MetaValue of the message said.
-    MetadataObeyed,
-    /// A modified copy differs from memory.
-    ModifiedMeansDirty,
-    /// A read for sharing is granted Shared; one that may own is granted Exclusive if no other
-    /// requester holds the line.
-    GrantAsAsked,
-}
 
 /// When the owner of the filter evicts entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,10 +187,6 @@ impl System for Model {
     type World = World;
     type Code = [u64; WORDS];
     type Move = Move;
-    type Property = Property;
-
-    const DEADLOCK: Property = Property::NoDeadlock;
-    const NO_PROGRESS: Property = Property::Progress;
 
     fn name(&self) -> &'static str {
         self.config.name
@@ -284,8 +242,4 @@ impl System for Model {
         }
         finish(out, |next| self.forget(next), |next| self.check(next));
     }
-}
-
-fn bound(holds: bool) -> Result<(), Property> {
-    check(holds, Property::QueueBounds)
 }

@@ -4,8 +4,8 @@ use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Event};
 
-use super::{Broken, Model, Move, Moves, Outcome, Pending, Property, World, bound};
-use crate::checker::{Data, accepted, altered, check};
+use super::{Broken, Model, Move, Moves, Outcome, Pending, Property, World};
+use crate::checker::{Data, accepted, altered, bound, check};
 
 impl Model {
     pub(super) fn requester(
@@ -21,8 +21,8 @@ impl Model {
     /// A message that must be accepted arrives at a requester.
     pub(super) fn arrives(&self, world: &World, a: usize, l: usize, event: Event) -> Outcome {
         let step = self.requester(world.wires[l][a].state, event);
-        let (next, actions) = accepted(step, Property::ChannelsSink, Property::ExactResponses)?;
-        self.act(world, a, l, next, actions)
+        let step = accepted(step)?;
+        self.act(world, a, l, step)
     }
 
     pub(super) fn act(
@@ -30,8 +30,7 @@ impl Model {
         world: &World,
         a: usize,
         l: usize,
-        next: requester::LineState,
-        actions: requester::Actions,
+        (next, actions): (requester::LineState, requester::Actions),
     ) -> Outcome {
         let mut world = *world;
         world.wires[l][a].state = next;
@@ -113,19 +112,11 @@ impl Model {
         }
     }
 
-    pub(super) fn answer(
-        &self,
-        world: &mut World,
-        a: usize,
-        l: usize,
-        kept: Kept,
-    ) -> Result<(), Property> {
+    fn answer(&self, world: &mut World, a: usize, l: usize, kept: Kept) -> Result<(), Property> {
         if !matches!(world.wires[l][a].block, 1 | 3) {
             return bound(world.wires[l][a].response.replace((kept, false)).is_none());
         }
-        let Some(mut snoop) = self.block(world, a) else {
-            return Err(Property::ExactResponses);
-        };
+        let mut snoop = self.block(world, a).ok_or(Property::ExactResponses)?;
         let answers = snoop.answer(l as u8, kept);
         self.set_block(world, a, &snoop);
         let block = &mut world.wires[l][a].block;
@@ -138,21 +129,14 @@ impl Model {
     }
 
     pub(super) fn separate(&self, world: &mut World, a: usize) -> Result<(), Property> {
-        let Some(mut snoop) = self.block(world, a) else {
-            return Err(Property::ExactResponses);
-        };
+        let mut snoop = self.block(world, a).ok_or(Property::ExactResponses)?;
         let answers = snoop.conflict();
         self.set_block(world, a, &snoop);
         self.send_answers(world, a, answers)
     }
 
-    pub(super) fn send_answers(
-        &self,
-        world: &mut World,
-        a: usize,
-        answers: Answers,
-    ) -> Result<(), Property> {
-        for answer in answers.iter() {
+    fn send_answers(&self, world: &mut World, a: usize, sent: Answers) -> Result<(), Property> {
+        for answer in sent.iter() {
             match answer {
                 Answer::Line(l, kept) => {
                     let wire = &mut world.wires[usize::from(l)][a];
@@ -171,13 +155,10 @@ impl Model {
     pub(super) fn requester_moves(&self, world: &World, a: usize, l: usize, out: &mut Moves) {
         let wire = &world.wires[l][a];
         for &event in self.config.operations {
-            if let Ok(Some((next, actions))) = self.requester(wire.state, event) {
+            if let Ok(Some(step)) = self.requester(wire.state, event) {
                 let mut asked = *world;
                 asked.wires[l][a].pending = Pending::of(event);
-                out.push((
-                    Move::Local(a, l, event),
-                    self.act(&asked, a, l, next, actions),
-                ));
+                out.push((Move::Local(a, l, event), self.act(&asked, a, l, step)));
             }
         }
         if let Some((snoop, block)) = wire.snoop {

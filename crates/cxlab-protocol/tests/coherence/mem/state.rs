@@ -7,7 +7,8 @@ use cxlab_protocol::coherence::requester::{self, Event, Held, Line};
 
 use super::{MAX_LINES, Model, Property};
 use crate::checker::{
-    Code, Codec, Data, MAX_AGENTS, System, Unpack, canonical, check, coded, peer, rename,
+    Code, Codec, Data, MAX_AGENTS, System, Unpack, canonical, check, coded, coded_enum, peer,
+    rename,
 };
 
 /// One requester's line, and the messages in flight for it.
@@ -33,34 +34,22 @@ pub struct Wire {
     pub pending: Pending,
 }
 
-/// A pending operation of the processor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Pending {
-    #[default]
-    Nothing,
-    Load,
-    LoadShared,
-    LoadOnce,
-    Store,
-    Flush,
-    /// A read by the device's own agent.
-    LocalRead,
-    LocalWrite,
+coded_enum! {
+    /// A pending operation of the processor.
+    #[derive(Default)]
+    pub enum Pending {
+        #[default]
+        Nothing,
+        Load,
+        LoadShared,
+        LoadOnce,
+        Store,
+        Flush,
+        /// A read by the device's own agent.
+        LocalRead,
+        LocalWrite,
+    }
 }
-
-coded!(
-    enum Pending,
-    [
-        Pending::Nothing,
-        Pending::Load,
-        Pending::LoadShared,
-        Pending::LoadOnce,
-        Pending::Store,
-        Pending::Flush,
-        Pending::LocalRead,
-        Pending::LocalWrite,
-    ]
-);
 
 impl Pending {
     pub(super) fn of(event: Event) -> Pending {
@@ -75,10 +64,8 @@ impl Pending {
     }
 
     pub(super) fn complete(&mut self, what: &[Pending]) -> Result<(), Property> {
-        check(
-            what.contains(&std::mem::take(self)),
-            Property::ExactResponses,
-        )
+        let exact = what.contains(&std::mem::take(self));
+        check(exact, Property::ExactResponses)
     }
 }
 
