@@ -155,14 +155,12 @@ struct Pairs {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::{GOLDEN, drawn};
 
-    /// Random numbers (SplitMix64).
+    /// The next random number of those behind a state.
     pub(crate) fn number(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = *state;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
+        *state = state.wrapping_add(GOLDEN);
+        drawn(*state)
     }
 
     const PAGES: f64 = 16_384.0;

@@ -1,8 +1,8 @@
 //! Files that a program's code and variables are from, and places in them.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 
+use indexmap::IndexSet;
 use object::read::{Object as _, ObjectSegment as _, ReadCache};
 use object::{ObjectSection as _, ReadRef as _};
 
@@ -39,8 +39,7 @@ struct Image {
 /// Files that were seen, by path. Numbers of files never change.
 #[derive(Default)]
 pub(crate) struct Images {
-    paths: Vec<String>,
-    numbers: BTreeMap<String, u32>,
+    paths: IndexSet<String>,
     images: Vec<Image>,
 }
 
@@ -53,14 +52,11 @@ impl Images {
     /// The number of a mapping's file. `None` if the mapping is of no file, or is a device.
     pub(crate) fn number(&mut self, pid: Tid, mapping: &Mapping) -> Option<u32> {
         let name = mapping.path()?;
-        if let Some(number) = self.numbers.get(name) {
-            return Some(*number);
+        let (number, is_new) = self.paths.insert_full(name.to_owned());
+        if is_new {
+            self.images.push(read(&path(pid, name)).unwrap_or_default());
         }
-        let number = self.paths.len() as u32;
-        self.paths.push(name.to_owned());
-        self.images.push(read(&path(pid, name)).unwrap_or_default());
-        self.numbers.insert(name.to_owned(), number);
-        Some(number)
+        Some(number as u32)
     }
 
     /// The place of an address in a mapping of a file. In files that are not programs it is the offset.
@@ -80,7 +76,7 @@ impl Images {
     }
 
     pub(crate) fn into_paths(self) -> Vec<String> {
-        self.paths
+        self.paths.into_iter().collect()
     }
 }
 

@@ -84,6 +84,30 @@ pub use kept::{is_this_machine, this_machine};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use sys::die_by;
 
+/// The share of a part in a whole, and 0 if there is no whole.
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// By what the states of SplitMix64 are apart.
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The random number that SplitMix64 has for a state.
+pub(crate) fn drawn(state: u64) -> u64 {
+    let value = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// The next number of Knuth's congruential generator, whose high bits are random.
+#[cfg(test)]
+pub(crate) fn knuth(state: &mut u64) -> u64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    *state
+}
+
 /// The program that `cxlab attach` follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {

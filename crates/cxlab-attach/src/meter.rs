@@ -17,6 +17,7 @@ use cxlab_perf::{Attr, Format, Mapped, Record, flag};
 use crate::calibrate::processor_field;
 use crate::maps;
 use crate::profile::{MISSES, Profile, ProfileReader, Role};
+use crate::share;
 use crate::sys::{Counter, Ring, Tid};
 
 /// Pages of a ring, from what is tried first to what is tried last. Users may map half a MiB, and threads may be many.
@@ -525,11 +526,7 @@ impl Meter {
                 let cycles = (now - thread.cycles_then).max(0.0);
                 thread.cycles_then = now;
                 self.cycles += cycles;
-                if cycles > 0.0 {
-                    cpu_ns * counted / cycles
-                } else {
-                    0.0
-                }
+                share(cpu_ns * counted, cycles)
             }
         };
         // It may be more than the CPU time: that was read before, and does not count what the host took away.

@@ -220,6 +220,7 @@ fn stride(visits: &[(usize, u64)]) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::model::Overlap;
+    use crate::{GOLDEN, drawn};
 
     /// The second half of each 2^40 bytes is pool 1.
     fn pool(address: u64) -> Option<usize> {
@@ -239,12 +240,9 @@ mod tests {
         at(code, Step::default())
     }
 
-    /// Random numbers (SplitMix64).
-    fn number(state: u64) -> u64 {
-        let mut value = state.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
+    /// A random number for each `at`.
+    fn number(at: u64) -> u64 {
+        drawn(at.wrapping_mul(GOLDEN))
     }
 
     fn loads(found: &WindowUse) -> f64 {

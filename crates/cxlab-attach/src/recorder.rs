@@ -1,7 +1,10 @@
 //! Keeps what a [`Recording`] needs, while a program is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::path::PathBuf;
+
+use indexmap::IndexSet;
 
 use crate::estimate::{Estimate, Machine, PhaseId};
 use crate::images::Images;
@@ -21,38 +24,16 @@ const KEPT: usize = 16;
 /// tens of MiB).
 const MOST: usize = 1 << 17;
 
-/// Numbers of equal things.
-struct Numbers<T> {
-    known: BTreeMap<T, u32>,
-    all: Vec<T>,
-}
-
-impl<T: Clone + Ord> Numbers<T> {
-    fn of(first: T) -> Numbers<T> {
-        let mut numbers = Numbers {
-            known: BTreeMap::new(),
-            all: Vec::new(),
-        };
-        numbers.number(first);
-        numbers
-    }
-
-    /// The number of a thing, or 0 where there are too many.
-    fn number(&mut self, thing: T) -> u32 {
-        if let Some(number) = self.known.get(&thing) {
-            return *number;
-        }
-        if self.all.len() == MOST {
-            return 0;
-        }
-        let number = self.all.len() as u32;
-        self.known.insert(thing.clone(), number);
-        self.all.push(thing);
-        number
+/// The number of a thing, or 0 where there are too many.
+fn number<T: Eq + Hash>(numbers: &mut IndexSet<T>, thing: T) -> u32 {
+    match numbers.len() == MOST {
+        true => numbers.get_index_of(&thing).unwrap_or(0) as u32,
+        false => numbers.insert_full(thing).0 as u32,
     }
 }
 
 /// A process that is followed.
+#[derive(Default)]
 struct Followed {
     mappings: Vec<Mapping>,
     seen: Mappings,
@@ -72,13 +53,14 @@ pub(crate) struct Priced<'a> {
     pub(crate) stack: StackId,
 }
 
+#[derive(Default)]
 pub(crate) struct Recorder {
     /// The library that tells allocation sites, if it was loaded into the program.
     library: Option<PathBuf>,
     images: Images,
-    places: Numbers<CodePlace>,
-    stacks: Numbers<Vec<u32>>,
-    objects: Numbers<Object>,
+    places: IndexSet<CodePlace>,
+    stacks: IndexSet<Vec<u32>>,
+    objects: IndexSet<Object>,
     sites: BTreeMap<StackId, Site>,
     mappings: Vec<Mappings>,
     processes: BTreeMap<Tid, Followed>,
@@ -130,18 +112,11 @@ impl Recorder {
         };
         Recorder {
             library,
-            images: Images::default(),
-            places: Numbers::of(unknown),
-            stacks: Numbers::of(Vec::new()),
-            objects: Numbers::of(Object::Unknown),
-            sites: BTreeMap::new(),
+            places: [unknown].into(),
+            stacks: [Vec::new()].into(),
+            objects: [Object::Unknown].into(),
             mappings: vec![Mappings::default()],
-            processes: BTreeMap::new(),
-            open: BTreeMap::new(),
-            done: Vec::new(),
-            windows: 0,
-            running_ns: 0.0,
-            thread_ns: 0.0,
+            ..Recorder::default()
         }
     }
 
@@ -150,13 +125,7 @@ impl Recorder {
         let Ok(mappings) = maps::mappings(pid) else {
             return;
         };
-        let process = self.processes.entry(pid).or_insert_with(|| Followed {
-            mappings: Vec::new(),
-            seen: Mappings::default(),
-            stacks: Stacks::new(),
-            tables: None,
-            sites: BTreeMap::new(),
-        });
+        let process = self.processes.entry(pid).or_default();
         if process.mappings == mappings {
             return;
         }
@@ -183,12 +152,12 @@ impl Recorder {
     fn calls(&mut self, pid: Tid, addresses: &[u64]) -> StackId {
         let calls = addresses.iter().map(|address| self.place(pid, *address));
         let calls = calls.collect();
-        self.stacks.number(calls)
+        number(&mut self.stacks, calls)
     }
 
     fn place(&mut self, pid: Tid, address: u64) -> u32 {
         let place = self.code_place(pid, address);
-        self.places.number(place)
+        number(&mut self.places, place)
     }
 
     fn code_place(&mut self, pid: Tid, address: u64) -> CodePlace {
@@ -212,7 +181,7 @@ impl Recorder {
     /// The object that an address belongs to.
     fn object(&mut self, pid: Tid, tid: Tid, address: u64) -> u32 {
         let object = self.find(pid, tid, address).unwrap_or(Object::Unknown);
-        self.objects.number(object)
+        number(&mut self.objects, object)
     }
 
     fn find(&mut self, pid: Tid, tid: Tid, address: u64) -> Option<Object> {
@@ -308,10 +277,9 @@ impl Recorder {
             steps,
             code,
             objects,
-            cached: BTreeSet::new(),
             number: self.windows,
             mappings: self.mappings.len() as u32 - 1,
-            stands_for: 0.0,
+            ..WindowRecord::default()
         };
         let record = self.open.entry((pid, phase)).or_default();
         if record.windows.len() == KEPT {
@@ -390,13 +358,8 @@ impl Recorder {
         processes.into_iter().for_each(|pid| self.end(pid));
         // Code that asked for nothing and has no price says nothing.
         self.done.retain(|record| record.instructions > 0.0);
-        if [
-            self.places.all.len(),
-            self.stacks.all.len(),
-            self.objects.all.len(),
-        ]
-        .contains(&MOST)
-        {
+        let numbers = [self.places.len(), self.stacks.len(), self.objects.len()];
+        if numbers.contains(&MOST) {
             notes.push(format!(
                 "more than {MOST} places, lists of calls or objects: later ones are unknown"
             ));
@@ -404,9 +367,9 @@ impl Recorder {
         Recording {
             format: FORMAT,
             images: self.images.into_paths(),
-            places: self.places.all,
-            stacks: self.stacks.all,
-            objects: self.objects.all,
+            places: self.places.into_iter().collect(),
+            stacks: self.stacks.into_iter().collect(),
+            objects: self.objects.into_iter().collect(),
             sites: self.sites.into_values().collect(),
             mappings: self.mappings,
             phases: self.done,

@@ -16,6 +16,7 @@ const MOST_CALLS: usize = 128;
 const AT_ONCE: usize = 32 << 10;
 
 /// Unwinds the stacks of one process.
+#[derive(Default)]
 pub(crate) struct Stacks {
     unwinder: UnwinderX86_64<Vec<u8>>,
     cache: CacheX86_64,
@@ -24,14 +25,6 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
-    pub(crate) fn new() -> Stacks {
-        Stacks {
-            unwinder: UnwinderX86_64::new(),
-            cache: CacheX86_64::new(),
-            modules: BTreeMap::new(),
-        }
-    }
-
     /// Takes over the mappings of the process: what has code from a file is a module.
     pub(crate) fn update(&mut self, pid: Tid, mappings: &[Mapping], images: &mut Images) {
         let code = mappings

@@ -5,7 +5,7 @@ use cxlab_perf::{Attr, DataSource, Mapped, Record, Weight, flag};
 
 use super::cost::{How, ProfileCost, Sampled};
 use super::*;
-use crate::located::tests::Two;
+use crate::fabric::tests::two;
 use crate::model::Overlap;
 use crate::placement::Placement;
 
@@ -150,7 +150,7 @@ impl Perf {
             },
             cpu_ns: None,
         };
-        self.read()?.cost(&mut Two(1.0), Placement::Cxl, &machine)
+        self.read()?.cost(&mut two(), Placement::Cxl, &machine)
     }
 }
 
@@ -159,6 +159,7 @@ const MEMORY: Found = Found::Memory {
     cxl: false,
 };
 
+#[track_caller]
 fn near(found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
 }

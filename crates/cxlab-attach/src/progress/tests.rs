@@ -1,4 +1,5 @@
 use super::*;
+use crate::knuth;
 
 /// A program that is known instruction by instruction. It writes registers. Its places are
 /// recorded while it is stepped.
@@ -126,17 +127,12 @@ fn a_register_counts_only_where_it_has_its_meaning() {
 
 #[test]
 fn values_without_order_and_few_changes_count_nothing() {
-    let mut state = 1u64;
+    let mut state = 1;
     for _ in 0..100 {
         let steps: Vec<Place> = (0..400)
             .map(|at| {
                 let mut values = [0; GENERAL];
-                for value in &mut values {
-                    state = state
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1);
-                    *value = state >> 20;
-                }
+                values.fill_with(|| knuth(&mut state) >> 20);
                 Place {
                     code: at % 4,
                     values,
