@@ -8,8 +8,9 @@ use crate::estimate::{Estimate, PhaseId, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::meter::Missed;
 use crate::process::{Facts, Judged, Process};
-use crate::recorder::{Priced, Recorder};
+use crate::recorder::{self, Recorder};
 use crate::recording::StackId;
+use crate::share;
 use crate::slowdown::PoolReport;
 use crate::sys::Tid;
 use crate::thread::{Spent, Thread};
@@ -45,6 +46,21 @@ pub(crate) struct JudgedNs {
     pub(crate) reuse: f64,
     /// The program's speed.
     pub(crate) time: f64,
+}
+
+/// Sums over all priced time.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Priced {
+    /// How the number of instructions was determined.
+    pub(crate) told: Told,
+    /// Time that the model gives for the priced code with all memory being local.
+    pub(crate) modelled_ns: f64,
+    /// The delay that was asked for, with as few and as many misses as watched lines allow.
+    pub(crate) least_ns: f64,
+    pub(crate) most_ns: f64,
+    /// User CPU time that never got a price.
+    pub(crate) unpriced_ns: f64,
+    pub(crate) judged: JudgedNs,
 }
 
 /// What is known of a thread's time in a piece of code.
@@ -84,15 +100,7 @@ pub(crate) struct Prices<'a> {
     /// Time held until the last request to the fabric, by thread.
     held_before: BTreeMap<Tid, u64>,
     pools: Vec<PoolSum>,
-    pub(crate) told: Told,
-    /// Time that the model gives for the priced code with all memory being local.
-    pub(crate) modelled_ns: f64,
-    /// The delay that was asked for, with as few and as many misses as watched lines allow.
-    pub(crate) least_ns: f64,
-    pub(crate) most_ns: f64,
-    /// User CPU time that never got a price.
-    pub(crate) unpriced_ns: f64,
-    pub(crate) judged: JudgedNs,
+    pub(crate) priced: Priced,
     /// What is kept of the run, if that is wanted.
     pub(crate) recorder: Option<Recorder>,
     /// Whether an event counts the lines that are read.
@@ -121,12 +129,7 @@ impl<'a> Prices<'a> {
             asked_at: Instant::now(),
             held_before: BTreeMap::new(),
             pools: vec![PoolSum::default(); pools],
-            told: Told::default(),
-            modelled_ns: 0.0,
-            least_ns: 0.0,
-            most_ns: 0.0,
-            unpriced_ns: 0.0,
-            judged: JudgedNs::default(),
+            priced: Priced::default(),
             recorder: None,
             has_lines: false,
         }
@@ -135,7 +138,10 @@ impl<'a> Prices<'a> {
     /// Whether watched lines are so few that they leave a wide interval for the slowdown of a program that
     /// used `cpu_ns` of CPU time.
     pub(crate) fn is_uncertain(&self, cpu_ns: f64) -> bool {
-        self.most_ns - self.least_ns > UNCERTAIN * (cpu_ns + self.least_ns)
+        let Priced {
+            least_ns, most_ns, ..
+        } = self.priced;
+        most_ns - least_ns > UNCERTAIN * (cpu_ns + least_ns)
     }
 
     /// Most delay that a program may owe so far, in nanoseconds, whose threads used `open_ns` of CPU time that has no
@@ -144,7 +150,7 @@ impl<'a> Prices<'a> {
         let adds =
             |answer: &Answer| answer.latency_ns > self.facts.local_ns || answer.stretch > 1.0;
         let any = self.answers.iter().skip(1).any(adds);
-        self.most_ns + if any { open_ns } else { 0.0 }
+        self.priced.most_ns + if any { open_ns } else { 0.0 }
     }
 
     /// A sample found a thread in known code, so the intervals before its open samples get a price.
@@ -196,7 +202,7 @@ impl<'a> Prices<'a> {
     ) {
         match process.last_phase() {
             Some(phase) => self.price(thread, process, (phase, stack), Used::Elsewhere(spent)),
-            None => self.unpriced_ns += spent.user_ns,
+            None => self.priced.unpriced_ns += spent.user_ns,
         }
     }
 
@@ -260,7 +266,7 @@ impl<'a> Prices<'a> {
             (None, Used::Spent(spent) | Used::Elsewhere(spent)) => {
                 self.elsewhere(thread, process, stack, spent);
             }
-            (None, Used::Counted { cpu_ns, .. }) => self.unpriced_ns += cpu_ns,
+            (None, Used::Counted { cpu_ns, .. }) => self.priced.unpriced_ns += cpu_ns,
         }
     }
 
@@ -275,7 +281,8 @@ impl<'a> Prices<'a> {
     ) {
         let pid = process.pid;
         let pace = process.progress(phase).and_then(|one| one.pace());
-        let told = &mut self.told;
+        let sums = &mut self.priced;
+        let told = &mut sums.told;
         let (told, ns, instructions) = match (used, pace) {
             (
                 Used::Counted {
@@ -301,15 +308,15 @@ impl<'a> Prices<'a> {
             process.count(phase, lines, ns);
         }
         let Some(known) = process.estimate(phase, &self.facts, &*self.fabric) else {
-            self.unpriced_ns += ns;
+            sums.unpriced_ns += ns;
             return;
         };
         *told += ns;
         match known.judged {
             Judged::Pages | Judged::Counted => {}
-            Judged::Lines => self.judged.lines += ns,
-            Judged::Reuse => self.judged.reuse += ns,
-            Judged::Time => self.judged.time += ns,
+            Judged::Lines => sums.judged.lines += ns,
+            Judged::Reuse => sums.judged.reuse += ns,
+            Judged::Time => sums.judged.time += ns,
         }
         thread.computed_ns += ns as u64;
         let [delay, least, most] = known.delay(&self.answers, self.number);
@@ -333,10 +340,11 @@ impl<'a> Prices<'a> {
             Some(bounds) => bounds.each_ref().map(user_of),
             None => [user_ns; 2],
         };
-        self.least_ns += (few * least).min(user_ns * delay);
-        self.most_ns += (many * most).max(user_ns * delay);
+        sums.least_ns += (few * least).min(user_ns * delay);
+        sums.most_ns += (many * most).max(user_ns * delay);
+        sums.modelled_ns += modelled_ns * estimate.model_ns();
         if let Some(recorder) = &mut self.recorder {
-            let priced = Priced {
+            let priced = recorder::Priced {
                 instructions: modelled_ns / estimate.instruction_ns(),
                 cpu_ns: ns,
                 delay_ns: user_ns * delay,
@@ -346,7 +354,6 @@ impl<'a> Prices<'a> {
             };
             recorder.priced(pid, phase, &priced);
         }
-        self.modelled_ns += modelled_ns * estimate.model_ns();
         for (pool, rate) in estimate.rates.iter().enumerate() {
             let latency = match pool {
                 0 => known.machine.local_ns,
@@ -389,8 +396,8 @@ impl<'a> Prices<'a> {
         let delay_ns = delay_ns.max((stretch - 1.0) * cpu_ns);
         thread.ledger.ask(delay_ns);
         thread.computed_ns += cpu_ns as u64;
-        self.least_ns += delay_ns;
-        self.most_ns += delay_ns;
+        self.priced.least_ns += delay_ns;
+        self.priced.most_ns += delay_ns;
     }
 
     /// Gives the fabric the demand since the last request. Latencies are those at the present load.
@@ -418,12 +425,8 @@ impl<'a> Prices<'a> {
             recorder.asked(threads.len(), running);
         }
         let lines = under_way(&self.asked, reads);
-        let per = |asked: &Demand, time: f64| Demand {
-            reads_per_ns: asked.reads_per_ns / time,
-            writes_per_ns: asked.writes_per_ns / time,
-        };
         let mut at = |time| {
-            let asked: Vec<Demand> = self.asked.iter().map(|asked| per(asked, time)).collect();
+            let asked: Vec<Demand> = self.asked.iter().map(|asked| asked.over(time)).collect();
             self.fabric.answer(&asked, lines)
         };
         let undelayed = at(running);
@@ -444,7 +447,7 @@ impl<'a> Prices<'a> {
         pools
             .map(|(name, sum)| PoolReport {
                 name,
-                share: if all > 0.0 { sum.misses / all } else { 0.0 },
+                share: share(sum.misses, all),
                 misses: sum.misses,
                 write_backs: sum.write_backs,
                 waits: sum.waits,
