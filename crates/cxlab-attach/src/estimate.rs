@@ -95,16 +95,9 @@ pub struct Waiting {
 impl Waiting {
     /// Adds CPU time and returns the part that has a price now, with its code.
     pub fn pass(&mut self, ns: f64) -> Option<(PhaseId, f64)> {
-        match self.phase {
-            Some(phase) => {
-                self.ns += ns / 2.0;
-                Some((phase, ns / 2.0))
-            }
-            None => {
-                self.ns += ns;
-                None
-            }
-        }
+        let part = if self.phase.is_some() { 0.5 } else { 1.0 };
+        self.ns += part * ns;
+        Some((self.phase?, part * ns))
     }
 
     /// A sample found the thread in code `phase`. Returns the pending time, which has that price.
@@ -195,24 +188,24 @@ pub struct Estimate {
     instructions: f64,
 }
 
-/// Time of consecutive blocks if the pools have these latencies, in nanoseconds.
-fn time_of(blocks: &[BlockUse], latency: &[f64], chance: f64, base_ns: f64) -> f64 {
+/// Time of consecutive blocks, in nanoseconds. `time` gives that of one, from its time of computing and how far lines
+/// are ahead of their use.
+fn time_of(
+    blocks: &[BlockUse],
+    base_ns: f64,
+    time: impl Fn(&BlockUse, f64, &mut f64) -> f64,
+) -> f64 {
     let mut ahead_ns = 0.0;
-    let time = |block: &BlockUse| {
-        let computing_ns = f64::from(block.instructions) * base_ns;
-        block.time(latency, chance, computing_ns, &mut ahead_ns)
-    };
-    blocks.iter().map(time).sum()
-}
-
-/// Time of consecutive blocks with the measured line times of this machine, in nanoseconds.
-fn time_here(blocks: &[BlockUse], here: &Here, base_ns: f64) -> f64 {
-    let mut ahead_ns = 0.0;
-    let time = |block: &BlockUse| {
-        let computing_ns = f64::from(block.instructions) * base_ns;
-        block.time_here(here, computing_ns, &mut ahead_ns)
-    };
-    blocks.iter().map(time).sum()
+    let blocks = blocks.iter();
+    blocks
+        .map(|block| {
+            time(
+                block,
+                f64::from(block.instructions) * base_ns,
+                &mut ahead_ns,
+            )
+        })
+        .sum()
 }
 
 impl Estimate {
@@ -247,13 +240,17 @@ impl Estimate {
             }
             idle_ns += part * window.idle as f64 * machine.base_ns;
             let local = vec![machine.wait_ns; window.pools.len()];
-            let model_ns = time_of(&window.blocks, &local, chance, machine.base_ns);
+            let (blocks, base_ns) = (&window.blocks, machine.base_ns);
+            let model_ns = time_of(blocks, base_ns, |block, computing_ns, ahead_ns| {
+                block.time(&local, chance, computing_ns, ahead_ns)
+            });
             local_ns += part * model_ns;
-            time += part
-                * match &machine.here {
-                    Some(here) => time_here(&window.blocks, here, machine.base_ns),
-                    None => model_ns,
-                };
+            let here_ns = machine.here.map(|here| {
+                time_of(blocks, base_ns, |block, computing_ns, ahead_ns| {
+                    block.time_here(&here, computing_ns, ahead_ns)
+                })
+            });
+            time += part * here_ns.unwrap_or(model_ns);
             for block in &window.blocks {
                 let all = part * block.waits(chance);
                 for (rate, share) in rates.iter_mut().zip(&block.parts) {
@@ -320,11 +317,13 @@ impl Estimate {
             _ => (answer.latency_ns - machine.local_ns).max(0.0),
         });
         let latency: Vec<f64> = added.map(|added| machine.wait_ns + added).collect();
-        let base_ns = machine.base_ns;
-        let windows = self.windows.iter();
-        let placed: f64 = windows
-            .map(|(part, blocks)| part * time_of(blocks, &latency, self.chance, base_ns))
-            .sum();
+        let placed = |(part, blocks): &(f64, Vec<BlockUse>)| {
+            let time = |block: &BlockUse, computing_ns, ahead_ns: &mut f64| {
+                block.time(&latency, self.chance, computing_ns, ahead_ns)
+            };
+            part * time_of(blocks, machine.base_ns, time)
+        };
+        let placed: f64 = self.windows.iter().map(placed).sum();
         let latency = (placed - self.local_ns).max(0.0) * self.per_ns;
         let stretch = self
             .rates

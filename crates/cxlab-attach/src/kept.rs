@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::{self, Curve, Latency, SIZES};
+use crate::calibrate::{self, Curve, Latency, Lines, SIZES};
 use crate::model::Overlap;
 use crate::profile::cost::Sampled;
 use crate::sys;
@@ -59,11 +59,12 @@ impl Measured {
         let time = |ns: f64| (0.01..=1e5).contains(&ns);
         let curve = |curve: &Curve| {
             let sizes = curve.0.iter().map(|lines| lines.bytes);
-            let times = curve
-                .0
-                .iter()
-                .all(|lines| time(lines.alone_ns) && time(lines.apart_ns) && time(lines.stream_ns));
-            sizes.eq(SIZES) && times
+            let times = |lines: &Lines| {
+                [lines.alone_ns, lines.apart_ns, lines.stream_ns]
+                    .into_iter()
+                    .all(time)
+            };
+            sizes.eq(SIZES) && curve.0.iter().all(times)
         };
         let Overlap {
             window,
@@ -282,7 +283,6 @@ fn write(path: &Path, machine: &Machine, measured: &Measured) -> io::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::Lines;
 
     fn sample() -> Measured {
         let curve = Curve(

@@ -169,8 +169,7 @@ pub struct Usage {
 
 /// Reads the [`Usage`] of a thread.
 pub fn usage(tid: Tid) -> io::Result<Usage> {
-    let path = format!("/proc/{tid}/task/{tid}/stat");
-    let stat = parse_stat(&read(&path)?).ok_or(io::ErrorKind::InvalidData)?;
+    let stat = stat_of(&format!("/proc/{tid}/task/{tid}/stat"))?;
     Ok(Usage {
         user_ns: stat.user * TICK_NS,
         faults: stat.faults,
@@ -197,8 +196,11 @@ pub struct Stat {
 
 /// Reads the [`Stat`] of a process or thread.
 pub fn stat(tid: Tid) -> io::Result<Stat> {
-    let text = read(&format!("/proc/{tid}/stat"))?;
-    parse_stat(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    stat_of(&format!("/proc/{tid}/stat"))
+}
+
+fn stat_of(path: &str) -> io::Result<Stat> {
+    parse_stat(&read(path)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The name in parentheses may hold any character, so the fields are counted
@@ -218,19 +220,23 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
+/// A line of `/proc/PID/status`, by the name in front of it.
+fn status_line<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name))
+}
+
 /// The process that a thread belongs to.
 pub fn process_of(tid: Tid) -> io::Result<Tid> {
     let text = read(&format!("/proc/{tid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    line.and_then(|rest| rest.trim().parse().ok())
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let process = status_line(&text, "Tgid:").and_then(|rest| rest.trim().parse().ok());
+    process.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Signals that wait for a process to unblock them, one bit each from signal 1.
 pub fn pending_signals(pid: Tid) -> io::Result<u64> {
     let text = read(&format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-    line.and_then(|rest| u64::from_str_radix(rest.trim(), 16).ok())
+    let bits = status_line(&text, "ShdPnd:");
+    bits.and_then(|rest| u64::from_str_radix(rest.trim(), 16).ok())
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
@@ -249,8 +255,8 @@ pub fn without_its_rights(pid: Tid) -> Option<String> {
 /// Whether a file's mode and owner give rights that a process with this status does not have.
 fn lacks_rights(mode: u32, (uid, gid): (u32, u32), status: &str) -> Option<bool> {
     let word = |name: &str, at: usize| -> Option<u32> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_ascii_whitespace().nth(at)?.parse().ok()
+        let mut words = status_line(status, name)?.split_ascii_whitespace();
+        words.nth(at)?.parse().ok()
     };
     // The second numbers are the effective ones. A process that gave up new rights would not have
     // got any without cxlab.
