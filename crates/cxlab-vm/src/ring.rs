@@ -196,9 +196,10 @@ impl Counters {
 }
 
 /// State of the guest's clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ClockState {
     /// The plugin has not said yet.
+    #[default]
     Unknown,
     /// The clock follows the model.
     Simulated,
@@ -323,10 +324,7 @@ pub struct Extent {
 /// The guest's own memory. QEMU's q35 has up to 2.75 GiB of it in one piece, and otherwise all but the first 2 GiB
 /// from 4 GiB on. `first` is its first address in records; all ones if these have the guest's addresses.
 fn own_extents(memory: u64, bytes: u64, first: u64) -> Vec<Extent> {
-    let below = match bytes >= 0xb000_0000 {
-        true => 2 << 30,
-        false => bytes,
-    };
+    let below = if bytes >= 0xb000_0000 { 2 << 30 } else { bytes };
     let piece = |from: u64, guest: u64, bytes: u64| Extent {
         memory: memory + from,
         guest,
@@ -397,6 +395,12 @@ impl Lane<'_> {
             device_accesses: word(5),
         }
     }
+}
+
+/// So many words that are zero.
+#[cfg(test)]
+pub(crate) fn zeros(count: usize) -> Vec<AtomicU64> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
 }
 
 /// The shared words, from the plugin's side.

@@ -1,11 +1,9 @@
 //! Persistent CXL memory: the contents of a window in a file of this machine. A guest maps the
 //! file, and finds the contents again in its next run.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-use crate::sys;
 
 /// Granularity at which a new file gets holes, in bytes. Pieces that are all zero take no space.
 const PIECE: usize = 1 << 20;
@@ -72,9 +70,10 @@ impl Storage {
         }
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(StorageError::System)?;
-        if !sys::lock(&file).map_err(StorageError::System)? {
-            return Err(StorageError::Used);
-        }
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => StorageError::Used,
+            TryLockError::Error(error) => StorageError::System(error),
+        })?;
         let size = |path: &Path| fs::metadata(path).map(|found| found.len());
         let found = size(path).map_err(StorageError::System)?;
         let wanted = size(like).map_err(StorageError::System)?;
@@ -92,7 +91,7 @@ impl Storage {
 /// Copies a file, with holes where there are only zeros.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = File::open(from)?;
-    let mut to = File::options().write(true).create_new(true).open(to)?;
+    let mut to = File::create_new(to)?;
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     loop {
@@ -114,14 +113,12 @@ mod tests {
 
     #[test]
     fn contents_stay_and_are_of_one_run_at_a_time_and_of_one_window() {
-        let name = format!("cxlab-storage-{}", crate::snapshot::unique());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).expect("a folder");
-        let like = folder.join("window0.memory");
+        let folder = tempfile::tempdir().expect("a folder");
+        let like = folder.path().join("window0.memory");
         let mut bytes = vec![0; 3 * PIECE + 5];
         bytes[PIECE + 7] = 9;
         fs::write(&like, &bytes).expect("a file");
-        let path = folder.join("host-mem.pmem");
+        let path = folder.path().join("host-mem.pmem");
         let first = Storage::open(&path, &like).expect("storage");
         assert!(first.fresh);
         assert_eq!(fs::read(&path).expect("a file"), bytes);
@@ -144,6 +141,5 @@ mod tests {
         );
         let left = fs::read_dir(&folder).expect("a folder").count();
         assert_eq!(left, 2, "nothing unfinished");
-        let _ = fs::remove_dir_all(&folder);
     }
 }
