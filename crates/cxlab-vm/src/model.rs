@@ -265,16 +265,17 @@ impl<M: Memory> Model<M> {
         self.collect(lane);
         if let (Kind::WriteBack, Some(line)) = (kind, self.memory.shared(place)) {
             self.evict_shared(lane, now, place, line);
-            return match self.waits(lane) {
-                true => Taken::Waits,
-                false => Taken::Whole,
-            };
+            return self.taken(lane);
         }
         match kind {
             Kind::Load => self.read(lane, now, pool, place, true),
             Kind::Store => self.read(lane, now, pool, place, false),
             Kind::WriteBack | Kind::Mark | Kind::Shared => self.write(lane, now, pool, place),
         }
+        self.taken(lane)
+    }
+
+    fn taken(&self, lane: usize) -> Taken {
         match self.waits(lane) {
             true => Taken::Waits,
             false => Taken::Whole,
@@ -501,44 +502,7 @@ fn keep(kept: &mut VecDeque<Place>, place: Place, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A line takes 100 ns. Pool 1 begins at 1 MiB.
-    #[derive(Default)]
-    struct Fixed {
-        now: u64,
-        done: Vec<u64>,
-        asked: Vec<(u64, u64, bool)>,
-    }
-
-    impl Memory for Fixed {
-        fn pools(&self, _: usize) -> Vec<String> {
-            vec!["local".to_owned(), "cxl".to_owned()]
-        }
-        fn pool_of(&self, place: Place) -> Option<usize> {
-            (place.address() < 1 << 20).then(|| usize::from(place.is_cxl()))
-        }
-        fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
-            self.asked.push((at_ps, place.address() / 64, write));
-            self.done.push(at_ps + 100_000);
-            self.done.len() as u32 - 1
-        }
-        fn advance(&mut self, to_ps: u64) {
-            self.now = self.now.max(to_ps);
-        }
-        fn done(&mut self, ticket: Ticket) -> Option<u64> {
-            Some(self.done[ticket as usize]).filter(|at| *at <= self.now)
-        }
-        fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
-            self.now = self.now.max(self.done[ticket as usize]);
-            Ok(self.done[ticket as usize])
-        }
-        fn next_ps(&self) -> Option<u64> {
-            None
-        }
-        fn known(&self, ticket: Ticket) -> Option<u64> {
-            Some(self.done[ticket as usize])
-        }
-    }
+    use crate::memory::tests::Fixed;
 
     fn model(misses: u32, writebacks: u32) -> Model<Fixed> {
         let limits = Limits { misses, writebacks };

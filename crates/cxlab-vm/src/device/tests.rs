@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ring::{Access, Operation, WORDS_WITH_DEVICE};
+use crate::ring::{WORDS_WITH_DEVICE, zeros};
 
 /// Where the guest's own memory is in QEMU.
 const MEMORY: u64 = 1 << 40;
@@ -179,7 +179,7 @@ fn access(operation: Operation, offset: u64, bytes: usize, value: u64) -> Access
 }
 
 fn words() -> Vec<AtomicU64> {
-    (0..WORDS_WITH_DEVICE).map(|_| AtomicU64::new(0)).collect()
+    zeros(WORDS_WITH_DEVICE)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::memory::{Place, Ticket};
 use crate::model::{Limits, Processors};
-use crate::ring::{Record, Teller, WORDS};
+use crate::ring::{Record, Teller, WORDS, zeros};
 
 /// The shared server takes 50 ns for each line, one after another, and a response takes 20 ns back.
 const SERVICE_PS: u64 = 50_000;
@@ -172,7 +172,8 @@ impl<'a> Fake<'a> {
     }
 }
 
-fn draw(state: &mut u64) -> u64 {
+/// The next random number (xorshift).
+pub(super) fn draw(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
@@ -188,10 +189,6 @@ struct Became {
     late: Late,
 }
 
-fn words() -> Vec<AtomicU64> {
-    (0..WORDS).map(|_| AtomicU64::new(0)).collect()
-}
-
 const PROCESSORS: Processors = Processors {
     count: 1,
     limits: Limits {
@@ -202,7 +199,7 @@ const PROCESSORS: Processors = Processors {
 
 /// Runs scripts in an order drawn from a seed, until all have ended. Panics on a deadlock.
 fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
-    let words: Vec<Vec<AtomicU64>> = scripts.iter().map(|_| words()).collect();
+    let words: Vec<_> = scripts.iter().map(|_| zeros(WORDS)).collect();
     let rings = words.iter().map(|words| (Shared::new(words).unwrap(), 1));
     let model = Model::new(Server::default(), &vec![PROCESSORS; scripts.len()]);
     let mut pace = Pace::new(model, rings, window_ps);
@@ -215,64 +212,48 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     let mut marks = Vec::new();
     let mut gone = vec![false; fakes.len()];
     let mut still = 0;
-    while still < 4 * fakes.len() + 4 {
-        let drawn = draw(&mut state);
-        // The model acts as often as a guest, or rarely.
-        let often = 1 + (drawn >> 50) % 8;
-        let went = match (drawn >> 20) % often {
-            0 => {
-                let mut on_mark = |guest, number, now: Moment| {
-                    marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
-                };
-                pace.step(&mut on_mark).unwrap()
-            }
-            _ => false,
+    // Each returns whether something went on.
+    let mut model = |pace: &mut Pace<'_, Server>| {
+        let mut on_mark = |guest, number, now: Moment| {
+            marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
         };
-        let guest = (drawn >> 8) as usize % fakes.len();
+        pace.step(&mut on_mark).unwrap()
+    };
+    let mut act = |pace: &mut Pace<'_, Server>, guest: usize, tells: bool| {
         let did = match gone[guest] {
             true => Did::Nothing,
-            false => fakes[guest].act(drawn & 1 == 1),
+            false => fakes[guest].act(tells),
         };
         if did == Did::Gone {
             gone[guest] = true;
             pace.end(guest);
         }
-        still = match went || did != Did::Nothing {
-            true => 0,
+        did != Did::Nothing
+    };
+    while still < 4 * scripts.len() + 4 {
+        let drawn = draw(&mut state);
+        // The model acts as often as a guest, or rarely.
+        let often = 1 + (drawn >> 50) % 8;
+        let mut went = (drawn >> 20) % often == 0 && model(&mut pace);
+        let guest = (drawn >> 8) as usize % scripts.len();
+        went |= act(&mut pace, guest, drawn & 1 == 1);
+        if !went {
             // Random draws are no proof, so the model and each guest try once more, and
             // none may be able to act.
-            false => {
-                let mut moves = pace.step(&mut |guest, number, now: Moment| {
-                    marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
-                });
-                for (guest, fake) in fakes.iter_mut().enumerate() {
-                    if gone[guest] {
-                        continue;
-                    }
-                    match fake.act(false) {
-                        Did::Nothing => {}
-                        Did::Something => moves = Ok(true),
-                        Did::Gone => {
-                            gone[guest] = true;
-                            pace.end(guest);
-                            moves = Ok(true);
-                        }
-                    }
-                }
-                match moves.unwrap() {
-                    true => 0,
-                    false => still + 1,
-                }
+            went = model(&mut pace);
+            for guest in 0..scripts.len() {
+                went |= act(&mut pace, guest, false);
             }
-        };
+        }
+        still = if went { 0 } else { still + 1 };
     }
     assert!(gone.iter().all(|gone| *gone), "nobody can go on: {gone:?}");
     marks.sort_unstable();
     Became {
-        charged_ps: (0..fakes.len())
+        charged_ps: (0..scripts.len())
             .map(|guest| pace.model.charged_ps(guest))
             .collect(),
-        pools: (0..fakes.len())
+        pools: (0..scripts.len())
             .map(|guest| pace.model.counts(guest).to_vec())
             .collect(),
         marks,
@@ -350,7 +331,7 @@ fn programs_begin_together_at_the_time_that_the_farthest_has_reached() {
 
 #[test]
 fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
-    let (one, other) = (words(), words());
+    let (one, other) = (zeros(WORDS), zeros(WORDS));
     let rings = [&one, &other].map(|words| (Shared::new(words).unwrap(), 1));
     let mut pace = Pace::new(Model::new(Server::default(), &[PROCESSORS; 2]), rings, 0);
     let mut awake = Fake::new(&one, 0, chase(100));
@@ -374,7 +355,7 @@ fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
 /// A processor that waits inside QEMU for another of its guest publishes no time.
 #[test]
 fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
-    let (one, other) = (words(), words());
+    let (one, other) = (zeros(WORDS), zeros(WORDS));
     let rings = [(&one, 1), (&other, 2)].map(|(words, count)| (Shared::new(words).unwrap(), count));
     let two = Processors {
         count: 2,
