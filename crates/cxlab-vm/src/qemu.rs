@@ -109,6 +109,16 @@ fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
+/// Arguments of QEMU.
+#[derive(Default)]
+struct Line(Vec<String>);
+
+impl Line {
+    fn add(&mut self, option: &str, value: impl Into<String>) {
+        self.0.extend([option.to_owned(), value.into()]);
+    }
+}
+
 /// All arguments of QEMU.
 pub fn arguments(
     machine: &Machine,
@@ -123,29 +133,25 @@ pub fn arguments(
             shared.as_deref().or(stored)
         })
         .collect();
-    let mut line = hardware(machine, version, files.keep, &storage);
-    let mut add = |option: &str, value: String| {
-        line.push(option.to_owned());
-        line.push(value);
-    };
+    let mut line = Line(hardware(machine, version, files.keep, &storage));
     if let Some(monitor) = files.descriptors.monitor {
-        add("-chardev", format!("socket,id=monitor,fd={monitor}"));
-        add("-mon", "chardev=monitor,mode=control".to_owned());
+        line.add("-chardev", format!("socket,id=monitor,fd={monitor}"));
+        line.add("-mon", "chardev=monitor,mode=control");
     }
     if matches!(files.keep, Keep::Restore(_)) {
-        add("-incoming", "defer".to_owned());
+        line.add("-incoming", "defer");
     }
     if let Some(run) = files.run {
-        add(
+        line.add(
             "-fw_cfg",
             format!("name=opt/cxlab/run,file={}", escaped(run)),
         );
     }
-    add("-kernel", files.kernel.display().to_string());
-    add("-initrd", files.initrd.display().to_string());
-    add("-append", KERNEL.to_owned());
-    add("-plugin", plugin(machine, files, clock));
-    line
+    line.add("-kernel", files.kernel.display().to_string());
+    line.add("-initrd", files.initrd.display().to_string());
+    line.add("-append", KERNEL);
+    line.add("-plugin", plugin(machine, files, clock));
+    line.0
 }
 
 /// By window, the file of its memory if guests share it. A guest that is booted only to be saved has
@@ -169,11 +175,7 @@ pub fn hardware(
     keep: Keep<'_>,
     storage: &[Option<&Path>],
 ) -> Vec<String> {
-    let mut line = Vec::new();
-    let mut add = |option: &str, value: String| {
-        line.push(option.to_owned());
-        line.push(value);
-    };
+    let mut line = Line::default();
     let mut kind = "q35,cxl=on".to_owned();
     for (at, window) in machine.windows.iter().enumerate() {
         kind.push_str(&format!(
@@ -181,39 +183,29 @@ pub fn hardware(
             window.size() >> 20
         ));
     }
-    add("-machine", kind);
-    add("-accel", "tcg".to_owned());
+    line.add("-machine", kind);
+    line.add("-accel", "tcg");
     // If the guest saw a hypervisor, its kernel would refuse to commit a region (no flush).
-    add("-cpu", "max,hypervisor=off".to_owned());
-    add("-smp", machine.processors.to_string());
-    add("-m", own_memory(machine, version));
+    line.add("-cpu", "max,hypervisor=off");
+    line.add("-smp", machine.processors.to_string());
+    line.add("-m", own_memory(machine, version));
     // With a NUMA node of its own, QEMU describes the nodes, and the
     // kernel gives each window a node.
-    add("-object", memory("main", machine.memory_mib << 20, keep));
-    add("-numa", "node,nodeid=0,memdev=main".to_owned());
+    line.add("-object", memory("main", machine.memory_mib << 20, keep));
+    line.add("-numa", "node,nodeid=0,memdev=main");
     for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
-        line.push(flag.to_owned());
+        line.0.push(flag.to_owned());
     }
-    let mut add = |option: &str, value: String| {
-        line.push(option.to_owned());
-        line.push(value);
-    };
-    add(
+    line.add(
         "-sandbox",
-        "on,obsolete=deny,elevateprivileges=deny,spawn=deny".to_owned(),
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny",
     );
-    add("-display", "none".to_owned());
-    add("-serial", "stdio".to_owned());
+    line.add("-display", "none");
+    line.add("-serial", "stdio");
     if machine.accelerator {
         // Its registers, which the plugin lays over that page.
-        add(
-            "-object",
-            "memory-backend-ram,id=registers,size=4K".to_owned(),
-        );
-        add(
-            "-device",
-            "ivshmem-plain,memdev=registers,master=on".to_owned(),
-        );
+        line.add("-object", "memory-backend-ram,id=registers,size=4K");
+        line.add("-device", "ivshmem-plain,memdev=registers,master=on");
     }
     let mut serial = 0;
     for (at, window) in machine.windows.iter().enumerate() {
@@ -222,11 +214,11 @@ pub fn hardware(
             Some(Some(file)) => in_file(&id, window.size(), file, "on"),
             Some(None) | None => memory(&id, window.size(), keep),
         };
-        add("-object", contents);
-        bridge(at, window, &mut add);
+        line.add("-object", contents);
+        bridge(at, window, &mut line);
         for (way, device) in window.devices.iter().enumerate() {
             let bus = if window.switched {
-                add(
+                line.add(
                     "-device",
                     format!(
                         "cxl-downstream,bus=up{at},id=down{at}.{way},port={way},chassis={at},slot={}",
@@ -237,14 +229,14 @@ pub fn hardware(
             } else {
                 format!("root{at}.{way}")
             };
-            add(
+            line.add(
                 "-object",
                 never_used(&format!("memory{serial}"), device.capacity, keep),
             );
             let media = if version.is_volatile(machine) {
                 format!("volatile-memdev=memory{serial}")
             } else {
-                add(
+                line.add(
                     "-object",
                     memory(&format!("label{serial}"), 1 << 20, Keep::Nothing),
                 );
@@ -255,18 +247,18 @@ pub fn hardware(
                 format!("{option}=memory{serial},lsa=label{serial}")
             };
             serial += 1;
-            add(
+            line.add(
                 "-device",
                 format!("cxl-type3,bus={bus},{media},id=device{serial},sn={serial}"),
             );
         }
     }
-    line
+    line.0
 }
 
 /// Adds the host bridge of a window with its root ports, and its switch if it has one.
-fn bridge(at: usize, window: &Window, add: &mut impl FnMut(&str, String)) {
-    add(
+fn bridge(at: usize, window: &Window, line: &mut Line) {
+    line.add(
         "-device",
         format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
     );
@@ -276,7 +268,7 @@ fn bridge(at: usize, window: &Window, add: &mut impl FnMut(&str, String)) {
     };
     // A host bridge with one root port has no decoder of its own, but one with two root ports has.
     for port in 0..=ports {
-        add(
+        line.add(
             "-device",
             format!(
                 "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
@@ -284,7 +276,7 @@ fn bridge(at: usize, window: &Window, add: &mut impl FnMut(&str, String)) {
         );
     }
     if window.switched {
-        add("-device", format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
+        line.add("-device", format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
     }
 }
 
