@@ -92,15 +92,15 @@ impl Call {
                 now,
                 write: third != 0,
             },
-            2 => Call::Enqueue {
-                now,
-                request: Request {
+            2 => {
+                let request = Request {
                     address: third,
                     id: fourth as u32,
                     lines: (first >> 8) as u16,
                     write: (first >> 24) as u16,
-                },
-            },
+                };
+                Call::Enqueue { now, request }
+            }
             3 => Call::NextEvent,
             4 => Call::Advance { now },
             5 => Call::Statistic { number: second },
