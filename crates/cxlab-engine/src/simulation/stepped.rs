@@ -67,18 +67,10 @@ impl<C: Component> Simulation<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::component::{ComponentId, Ctx, Payload, Wire};
+    use crate::component::{ComponentId, Ctx, Wire};
     use crate::simulation::Monitor;
+    use crate::simulation::tests::Ball;
     use crate::units::Picos;
-
-    #[derive(Clone, Copy, Default)]
-    struct Ball(u64);
-
-    impl Payload for Ball {
-        fn fingerprint(&self) -> u64 {
-            self.0
-        }
-    }
 
     /// Throws a ball at each of its times. It knows all times, or learns each from outside.
     struct Thrower {
