@@ -86,10 +86,7 @@ impl Program {
         Validator::new_with_features(features)
             .validate_all(bytes)
             .map_err(|error| format!("found no module that is supported: {error}"))?;
-        let parts = Parts::read(bytes).map_err(|error| match error {
-            ReadError::Text(text) => text,
-            ReadError::Binary(error) => error.to_string(),
-        })?;
+        let parts = Parts::read(bytes).map_err(|error| error.to_string())?;
         let rewritten = parts.write()?;
         let mut config = wasmi::Config::default();
         config.consume_fuel(true);
@@ -117,22 +114,8 @@ impl Program {
 /// A function type: parameters and results.
 type Signature = (Vec<ValType>, Vec<ValType>);
 
-enum ReadError {
-    Text(String),
-    Binary(wasmparser::BinaryReaderError),
-}
-
-impl From<wasmparser::BinaryReaderError> for ReadError {
-    fn from(error: wasmparser::BinaryReaderError) -> ReadError {
-        ReadError::Binary(error)
-    }
-}
-
-impl From<String> for ReadError {
-    fn from(text: String) -> ReadError {
-        ReadError::Text(text)
-    }
-}
+/// Why a module cannot be read.
+type ReadError = Box<dyn std::error::Error>;
 
 /// What a module consists of.
 #[derive(Default)]
@@ -183,7 +166,7 @@ impl<'a> Parts<'a> {
                 for group in section {
                     for ty in group?.types() {
                         let CompositeInnerType::Func(ty) = &ty.composite_type.inner else {
-                            return Err("found a type that is no function's".to_owned().into());
+                            return Err("found a type that is no function's".into());
                         };
                         self.types.push((plain(ty.params())?, plain(ty.results())?));
                     }
@@ -203,8 +186,9 @@ impl<'a> Parts<'a> {
                 for memory in section {
                     let memory = memory?;
                     if !memory.memory64 {
-                        let message = "found a module with pointers of 32 bits; allowed: wasm64";
-                        return Err(message.to_owned().into());
+                        return Err(
+                            "found a module with pointers of 32 bits; allowed: wasm64".into()
+                        );
                     }
                     self.pages = memory.initial;
                 }
@@ -212,11 +196,9 @@ impl<'a> Parts<'a> {
             Payload::GlobalSection(section) => {
                 for global in section {
                     let global = global?;
-                    let ty = RoundtripReencoder.global_type(global.ty);
-                    let init = RoundtripReencoder.const_expr(global.init_expr);
-                    let text = |error: &dyn fmt::Display| ReadError::Text(error.to_string());
-                    let ty = ty.map_err(|error| text(&error))?;
-                    self.globals.push((ty, init.map_err(|error| text(&error))?));
+                    let ty = RoundtripReencoder.global_type(global.ty)?;
+                    let init = RoundtripReencoder.const_expr(global.init_expr)?;
+                    self.globals.push((ty, init));
                 }
             }
             Payload::ExportSection(section) => {
@@ -236,13 +218,12 @@ impl<'a> Parts<'a> {
             Payload::TableSection(section) if section.count() > 0 => {
                 for table in section {
                     if table?.ty.initial > 1 {
-                        let message = "found a table of functions; allowed: direct calls";
-                        return Err(message.to_owned().into());
+                        return Err("found a table of functions; allowed: direct calls".into());
                     }
                 }
             }
             Payload::StartSection { .. } => {
-                return Err("found a start function; allowed: none".to_owned().into());
+                return Err("found a start function; allowed: none".into());
             }
             _ => {}
         }
@@ -255,19 +236,20 @@ impl<'a> Parts<'a> {
                 self.imports.push((import.name, ty));
                 Ok(())
             }
-            _ => Err(ReadError::Text(format!(
+            _ => Err(format!(
                 "found `{}` of `{}`, which is not defined; allowed: functions of cxlab_kernel.h",
                 import.name, import.module
-            ))),
+            )
+            .into()),
         }
     }
 
     fn data(&mut self, data: Data<'a>) -> Result<(), ReadError> {
         let DataKind::Active { offset_expr, .. } = data.kind else {
-            return Err("found passive data; allowed: active".to_owned().into());
+            return Err("found passive data; allowed: active".into());
         };
         let Operator::I64Const { value } = offset_expr.get_operators_reader().read()? else {
-            return Err("found data at a computed address".to_owned().into());
+            return Err("found data at a computed address".into());
         };
         self.data.push((value as u64, data.data));
         Ok(())

@@ -202,26 +202,11 @@ impl Writer<'_> {
             Op::I64Load8U { memarg } => self.load(memarg, 1, I64),
             Op::I64Load16U { memarg } => self.load(memarg, 2, I64),
             Op::I64Load32U { memarg } => self.load(memarg, 4, I64),
-            Op::I32Load8S { memarg } => {
-                self.load(memarg, 1, I32);
-                self.sink().i32_extend8_s();
-            }
-            Op::I32Load16S { memarg } => {
-                self.load(memarg, 2, I32);
-                self.sink().i32_extend16_s();
-            }
-            Op::I64Load8S { memarg } => {
-                self.load(memarg, 1, I64);
-                self.sink().i64_extend8_s();
-            }
-            Op::I64Load16S { memarg } => {
-                self.load(memarg, 2, I64);
-                self.sink().i64_extend16_s();
-            }
-            Op::I64Load32S { memarg } => {
-                self.load(memarg, 4, I64);
-                self.sink().i64_extend32_s();
-            }
+            Op::I32Load8S { memarg } => self.signed(memarg, 1, I32, &Instruction::I32Extend8S),
+            Op::I32Load16S { memarg } => self.signed(memarg, 2, I32, &Instruction::I32Extend16S),
+            Op::I64Load8S { memarg } => self.signed(memarg, 1, I64, &Instruction::I64Extend8S),
+            Op::I64Load16S { memarg } => self.signed(memarg, 2, I64, &Instruction::I64Extend16S),
+            Op::I64Load32S { memarg } => self.signed(memarg, 4, I64, &Instruction::I64Extend32S),
             Op::I32Store { memarg } => self.store(memarg, 4, I32),
             Op::I64Store { memarg } => self.store(memarg, 8, I64),
             Op::F32Store { memarg } => self.store(memarg, 4, F32),
@@ -305,6 +290,12 @@ impl Writer<'_> {
         self.sink().i64_const(memarg.offset as i64).i32_const(bytes);
         self.call(Access::Load);
         self.typed(number);
+    }
+
+    /// A load whose value `extend` makes one with a sign.
+    fn signed(&mut self, memarg: &MemArg, bytes: i32, number: Number, extend: &Instruction<'_>) {
+        self.load(memarg, bytes, number);
+        self.function.instruction(extend);
     }
 
     fn store(&mut self, memarg: &MemArg, bytes: i32, number: Number) {
