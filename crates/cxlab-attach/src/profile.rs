@@ -10,7 +10,6 @@ pub mod cost;
 mod space;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{Read, Seek};
 
 use cxlab_perf::encode::Event;
@@ -130,29 +129,14 @@ fn by_name(name: &str) -> Role {
 }
 
 /// Why a profile does not say what CXL memory would cost.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum ProfileError {
     /// Its file cannot be read.
-    File(FileError),
+    #[error(transparent)]
+    File(#[from] FileError),
     /// It lacks something: what was found, and what is needed.
+    #[error("{0}")]
     Lacks(String),
-}
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProfileError::File(error) => error.fmt(f),
-            ProfileError::Lacks(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for ProfileError {}
-
-impl From<FileError> for ProfileError {
-    fn from(error: FileError) -> ProfileError {
-        ProfileError::File(error)
-    }
 }
 
 /// An event of a profile.

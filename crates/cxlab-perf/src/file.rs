@@ -3,7 +3,6 @@
 //! A file has a header, its events, records in the order in which rings were emptied, and *features* such as
 //! the names of the events. Records of different processors are not in the order of their times.
 
-use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::attr::Attr;
@@ -18,37 +17,22 @@ const MOST_SECTION: u64 = 64 << 20;
 const MOST_EVENTS: u64 = 4096;
 
 /// Why a file cannot be read.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum FileError {
     /// The system refused.
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// It is no perf.data file, or one of a kind that is not supported.
+    #[error("{0}")]
     Kind(String),
     /// The file is damaged.
+    #[error("byte {at}: {what}")]
     Damaged {
         /// First byte of what is damaged.
         at: u64,
         /// What was found there.
         what: String,
     },
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FileError::Io(error) => error.fmt(f),
-            FileError::Kind(text) => f.write_str(text),
-            FileError::Damaged { at, what } => write!(f, "byte {at}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for FileError {}
-
-impl From<io::Error> for FileError {
-    fn from(error: io::Error) -> FileError {
-        FileError::Io(error)
-    }
 }
 
 /// Where something is in the file.

@@ -405,6 +405,7 @@ pub(crate) fn zeros(count: usize) -> Vec<AtomicU64> {
 
 /// The shared words, from the plugin's side.
 #[cfg(test)]
+#[derive(Default)]
 pub(crate) struct Teller<'a> {
     words: &'a [AtomicU64],
 }

@@ -18,9 +18,12 @@ pub struct Storage {
 }
 
 /// Reason why the storage cannot be used.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum StorageError {
     /// The size of the file differs from that of the window.
+    #[error(
+        "found {found} bytes, of another window; allowed: {wanted} bytes, or no file, which is then made"
+    )]
     Size {
         /// Size of the file, in bytes.
         found: u64,
@@ -28,26 +31,12 @@ pub enum StorageError {
         wanted: u64,
     },
     /// Another run uses the file.
+    #[error("another run uses it")]
     Used,
     /// A system call failed.
-    System(io::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
-
-impl std::fmt::Display for StorageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StorageError::Size { found, wanted } => write!(
-                f,
-                "found {found} bytes, of another window; allowed: {wanted} bytes, or no file, which is \
-                 then made"
-            ),
-            StorageError::Used => write!(f, "another run uses it"),
-            StorageError::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for StorageError {}
 
 impl Storage {
     /// Path of the file, for QEMU.
@@ -65,18 +54,14 @@ impl Storage {
         if fresh {
             let unfinished = path.with_extension(format!("pmem-{}", crate::snapshot::unique()));
             let made = copy(like, &unfinished).and_then(|()| fs::rename(&unfinished, path));
-            made.inspect_err(|_| drop(fs::remove_file(&unfinished)))
-                .map_err(StorageError::System)?;
+            made.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         }
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(StorageError::System)?;
+        let file = File::options().read(true).write(true).open(path)?;
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => StorageError::Used,
             TryLockError::Error(error) => StorageError::System(error),
         })?;
-        let size = |path: &Path| fs::metadata(path).map(|found| found.len());
-        let found = size(path).map_err(StorageError::System)?;
-        let wanted = size(like).map_err(StorageError::System)?;
+        let (found, wanted) = (fs::metadata(path)?.len(), fs::metadata(like)?.len());
         if found != wanted {
             return Err(StorageError::Size { found, wanted });
         }

@@ -74,22 +74,15 @@ pub struct Options {
 }
 
 /// Reason why nothing was built.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum BuildError {
     /// Something must be installed or chosen first. The text says what, and how.
+    #[error("{0}")]
     Missing(String),
     /// A file cannot be written.
+    #[error("{0}")]
     Output(String),
 }
-
-impl std::fmt::Display for BuildError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (BuildError::Missing(text) | BuildError::Output(text)) = self;
-        f.write_str(text)
-    }
-}
-
-impl std::error::Error for BuildError {}
 
 fn output(path: &Path, error: io::Error) -> BuildError {
     BuildError::Output(format!("{}: {error}", path.display()))

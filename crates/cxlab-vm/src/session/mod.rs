@@ -52,42 +52,23 @@ pub struct Job<'a> {
 }
 
 /// Reason why a guest did not complete.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum SessionError {
     /// QEMU could not be started, or ended before the guest had finished.
+    #[error("QEMU ended early: {0}")]
     Qemu(String),
     /// The guest reported something that does not work.
+    #[error("the guest: {0}")]
     Guest(String),
     /// The guest exceeded its time limit.
+    #[error("the guest was not done after {} s (--timeout)", .0.as_secs())]
     Limit(Duration),
     /// A memory backend never responded.
-    Stuck(Stuck),
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
     /// A system call failed.
-    System(io::Error),
-}
-
-impl std::fmt::Display for SessionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            SessionError::Qemu(text) => write!(f, "QEMU ended early: {text}"),
-            SessionError::Guest(text) => write!(f, "the guest: {text}"),
-            SessionError::Limit(limit) => write!(
-                f,
-                "the guest was not done after {} s (--timeout)",
-                limit.as_secs()
-            ),
-            SessionError::Stuck(stuck) => stuck.fmt(f),
-            SessionError::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for SessionError {}
-
-impl From<io::Error> for SessionError {
-    fn from(error: io::Error) -> SessionError {
-        SessionError::System(error)
-    }
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
 /// Result of a program's run.
@@ -253,10 +234,7 @@ pub fn run<M: Memory>(
             .map(|listener| listener.join().map_err(early))
             .collect();
         // A stuck memory backend takes precedence, because it is the reason why QEMU was ended.
-        let charged = consumer
-            .join()
-            .map_err(early)?
-            .map_err(SessionError::Stuck)?;
+        let charged = consumer.join().map_err(early)??;
         let mut guests = heard?;
         for (outcome, phases) in guests.iter_mut().zip(charged.phases) {
             let runs = outcome.iter_mut().flat_map(|outcome| &mut outcome.runs);
