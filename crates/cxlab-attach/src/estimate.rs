@@ -344,15 +344,9 @@ impl Estimator {
             return None;
         }
         self.windows += 1;
-        let known = self.phases.iter();
-        let (id, common) = known
-            .map(|(id, phase)| (*id, phase.common(&window)))
-            .max_by(|(_, one), (_, other)| one.total_cmp(other))
-            .unwrap_or((0, 0.0));
-        let id = match common >= COMMON {
-            true => id,
-            false => self.new_phase(),
-        };
+        let known = self.most(|phase| phase.common(&window));
+        let known = known.filter(|(_, common)| *common >= COMMON);
+        let id = known.map_or_else(|| self.new_phase(), |(id, _)| id);
         let phase = self.phases.entry(id).or_default();
         phase.last = self.windows;
         if phase.recent.len() == RECENT {
@@ -411,13 +405,14 @@ impl Estimator {
     /// The code that an instruction belongs to: the one whose windows had the largest share of
     /// instructions in its line. `None` if no window has been there.
     pub fn at(&self, instruction: u64) -> Option<PhaseId> {
-        let line = instruction / 64;
-        let known = self
-            .phases
-            .iter()
-            .map(|(id, phase)| (*id, phase.part(line)));
-        let (id, part) = known.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        let (id, part) = self.most(|phase| phase.part(instruction / 64))?;
         (part > 0.0).then_some(id)
+    }
+
+    /// The phase that has most of something, and how much.
+    fn most(&self, of: impl Fn(&Phase) -> f64) -> Option<(PhaseId, f64)> {
+        let phases = self.phases.iter().map(|(id, phase)| (*id, of(phase)));
+        phases.max_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 
     /// Whether windows of that code are remembered.

@@ -66,27 +66,18 @@ pub struct Followed {
 }
 
 /// Why an attachment gave no report.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, Debug)]
 pub enum AttachError {
     /// The command cannot be started.
+    #[error("{0}")]
     Start(String),
     /// The process cannot be traced, with a hint.
+    #[error("{0}")]
     Trace(String),
     /// Another system call failed.
+    #[error("{0}")]
     System(String),
 }
-
-impl std::fmt::Display for AttachError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            AttachError::Start(text) | AttachError::Trace(text) | AttachError::System(text) => {
-                f.write_str(text)
-            }
-        }
-    }
-}
-
-impl std::error::Error for AttachError {}
 
 fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
     let what = what.to_owned();
@@ -278,32 +269,31 @@ fn guard(
     let events = Opened::open(options.events.clone(), facts.local_ns - lookup_ns);
     let events = events.map_err(|why| AttachError::Trace(format!("--events: {why}")))?;
     let facts = facts.clone();
-    let tracer = match &options.target {
+    let (root, go) = match &options.target {
         Target::Command(words) => {
-            let (root, mut go) = start(words, library.as_deref())?;
+            let (root, go) = start(words, library.as_deref())?;
             sys::let_go_of_streams();
             sys::seize(root).map_err(|error| {
                 // The child waits for a byte that never comes, and ends when the pipe closes.
                 AttachError::Trace(doctor::why_not_traced(&error))
             })?;
-            let relay = Relay::new(link, command, Some(root));
-            let known = (facts.clone(), recorder, events);
-            let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
-            tracer.add(root, Begins::AtExec);
-            run_first(&mut notes);
-            go.write_all(&[1])
-                .map_err(system("the program was not let go"))?;
-            tracer
+            (root, Some(go))
         }
-        Target::Pid(pid) => {
-            let relay = Relay::new(link, command, None);
-            let known = (facts.clone(), recorder, events);
-            let mut tracer = Tracer::new(fabric, options.placement, known, *pid, relay);
-            run_first(&mut notes);
-            seize_all(*pid, &mut tracer)?;
-            tracer
-        }
+        Target::Pid(pid) => (*pid, None),
     };
+    let relay = Relay::new(link, command, go.is_some().then_some(root));
+    let known = (facts.clone(), recorder, events);
+    let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
+    if go.is_some() {
+        tracer.add(root, Begins::AtExec);
+    }
+    run_first(&mut notes);
+    match go {
+        Some(mut go) => go
+            .write_all(&[1])
+            .map_err(system("the program was not let go"))?,
+        None => seize_all(root, &mut tracer)?,
+    }
     let mut outcome = tracer.follow().map_err(system("following the program"))?;
     let recorder = outcome.recorder.take();
     let recording = recorder.map(|all| all.finish(facts.overlap, outcome.cpu_ns as f64, missing));

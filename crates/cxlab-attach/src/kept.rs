@@ -282,6 +282,8 @@ fn write(path: &Path, machine: &Machine, measured: &Measured) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
     fn sample() -> Measured {
@@ -312,23 +314,22 @@ mod tests {
                         stepping : 1\nmicrocode : 0xa1\nflags : fpu hypervisor\n\nprocessor : 1\n";
 
     /// A folder of a test's own, which is removed at the end.
-    struct Temporary(PathBuf);
+    struct Temporary(TempDir);
 
     impl Temporary {
-        fn new(name: &str) -> Temporary {
-            let path = std::env::temp_dir().join(format!("cxlab-kept-{name}-{}", sys::own()));
-            Temporary(path)
+        fn new() -> Temporary {
+            Temporary(tempfile::tempdir().unwrap())
         }
 
         fn file(&self) -> PathBuf {
-            let mut files = fs::read_dir(&self.0).unwrap();
+            let mut files = fs::read_dir(self.0.path()).unwrap();
             files.next().unwrap().unwrap().path()
         }
 
         /// What is known of the machine, and whether it was measured for that.
         fn ask(&self, machine: &Machine, again: bool) -> (Measured, String, bool) {
             let mut measured = false;
-            let (found, note) = measured_in(Some(&self.0), machine, again, || {
+            let (found, note) = measured_in(Some(self.0.path()), machine, again, || {
                 measured = true;
                 Some(sample())
             })
@@ -337,15 +338,9 @@ mod tests {
         }
     }
 
-    impl Drop for Temporary {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_machine_is_measured_once_and_again_when_asked() {
-        let folder = Temporary::new("once");
+        let folder = Temporary::new();
         let machine = Machine::of(INFO);
         assert!(machine.guest && machine.processors == 2);
         assert_eq!(machine.processor, "AuthenticAMD 25 17 1 x");
@@ -368,7 +363,7 @@ mod tests {
     #[test]
     fn a_damaged_or_foreign_file_is_measured_again() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = Temporary::new("damaged");
+        let folder = Temporary::new();
         let machine = Machine::of(INFO);
         folder.ask(&machine, false);
         let path = folder.file();
@@ -402,7 +397,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let (_, note, measured) = folder.ask(&machine, false);
         assert!(measured && note.contains("may write it"), "{note}");
-        let moved = folder.0.join("moved");
+        let moved = folder.0.path().join("moved");
         fs::rename(&path, &moved).unwrap();
         std::os::unix::fs::symlink(&moved, &path).unwrap();
         assert!(folder.ask(&machine, false).2);
@@ -411,7 +406,7 @@ mod tests {
     /// A right check sum does not make an impossible value right.
     #[test]
     fn impossible_values_are_not_used() {
-        let folder = Temporary::new("impossible");
+        let folder = Temporary::new();
         let machine = Machine::of(INFO);
         let mut bad = Vec::new();
         for ns in [0.0, -1.0, 1e9, f64::NAN] {

@@ -233,14 +233,32 @@ impl Begins {
     }
 }
 
-/// A thread's events, and what was last read of them.
+/// A counter, and what was last read of it.
+struct Reading {
+    counter: Counter,
+    then: f64,
+}
+
+impl Reading {
+    fn open(tid: Tid, attr: &Attr) -> io::Result<Reading> {
+        let counter = Counter::open(tid, attr)?;
+        Ok(Reading { counter, then: 0.0 })
+    }
+
+    /// Number of events since the last time.
+    fn more(&mut self) -> f64 {
+        let now = self.counter.read().unwrap_or(self.then);
+        let then = std::mem::replace(&mut self.then, now);
+        (now - then).max(0.0)
+    }
+}
+
+/// A thread's events.
 struct Metered {
     pid: Tid,
     ring: Ring,
-    outstanding: Counter,
-    cycles: Option<Counter>,
-    outstanding_then: f64,
-    cycles_then: f64,
+    outstanding: Reading,
+    cycles: Option<Reading>,
     /// Time with misses outstanding of which no sample says where they are, in nanoseconds.
     waits_ns: f64,
     /// CPU time without misses outstanding so far, in nanoseconds.
@@ -277,9 +295,7 @@ impl Opened {
             Some(Events::Lines(event)) => Opened::Lines(Lines::new(event)?),
         })
     }
-}
 
-impl Opened {
     /// A thread begins, or will when it executes a program.
     pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
         match self {
@@ -312,28 +328,27 @@ impl Opened {
 /// An event that counts lines read from memory, of all threads of a program.
 pub(crate) struct Lines {
     event: Selected,
-    threads: BTreeMap<Tid, (Counter, f64)>,
+    threads: BTreeMap<Tid, Reading>,
     sum: f64,
     wrong: Option<String>,
 }
 
 impl Lines {
     fn new(event: Selected) -> Result<Lines, String> {
-        match Counter::open(0, &event.attr()) {
-            Ok(_) => Ok(Lines {
-                event,
-                threads: BTreeMap::new(),
-                sum: 0.0,
-                wrong: None,
-            }),
-            Err(error) => Err(format!("{}: {error}", event.name)),
-        }
+        let opened = Counter::open(0, &event.attr());
+        opened.map_err(|error| format!("{}: {error}", event.name))?;
+        Ok(Lines {
+            event,
+            threads: BTreeMap::new(),
+            sum: 0.0,
+            wrong: None,
+        })
     }
 
     fn add(&mut self, tid: Tid, begins: Begins) {
-        match Counter::open(tid, &self.event.attr().with(begins.flags())) {
-            Ok(counter) => {
-                self.threads.insert(tid, (counter, 0.0));
+        match Reading::open(tid, &self.event.attr().with(begins.flags())) {
+            Ok(reading) => {
+                self.threads.insert(tid, reading);
             }
             Err(error) => {
                 let _ = self.wrong.get_or_insert(error.to_string());
@@ -343,12 +358,7 @@ impl Lines {
 
     /// Lines that a thread has read since the last time.
     pub(crate) fn read(&mut self, tid: Tid) -> f64 {
-        let Some((counter, then)) = self.threads.get_mut(&tid) else {
-            return 0.0;
-        };
-        let now = counter.read().unwrap_or(*then);
-        let more = (now - *then).max(0.0);
-        *then = now;
+        let more = self.threads.get_mut(&tid).map_or(0.0, Reading::more);
         self.sum += more;
         more
     }
@@ -401,10 +411,9 @@ impl Meter {
             lost: 0,
             wrong: None,
         };
-        match meter.open(0, 0, Begins::Now) {
-            Ok(_) => Ok(meter),
-            Err((event, error)) => Err(format!("{event}: {error}")),
-        }
+        let opened = meter.open(0, 0, Begins::Now);
+        opened.map_err(|(event, error)| format!("{event}: {error}"))?;
+        Ok(meter)
     }
 
     /// Opens the events of a thread.
@@ -428,21 +437,16 @@ impl Meter {
         {
             ring = next;
         }
-        let outstanding = Counter::open(tid, &from(self.events.outstanding.attr()));
-        let cycles = match self.events.is_in_nanoseconds() {
-            true => None,
-            false => {
-                let cycles = Counter::open(tid, &from(cycles()));
-                Some(cycles.map_err(|error| ("cycles".to_owned(), error))?)
-            }
-        };
+        let outstanding = Reading::open(tid, &from(self.events.outstanding.attr()));
+        let cycles = (!self.events.is_in_nanoseconds())
+            .then(|| Reading::open(tid, &from(cycles())))
+            .transpose()
+            .map_err(|error| ("cycles".to_owned(), error))?;
         Ok(Metered {
             pid,
             ring: ring.map_err(named(&self.events.misses))?,
             outstanding: outstanding.map_err(named(&self.events.outstanding))?,
             cycles,
-            outstanding_then: 0.0,
-            cycles_then: 0.0,
             waits_ns: 0.0,
             spare_ns: 0.0,
         })
@@ -515,16 +519,12 @@ impl Meter {
         if let Err(error) = heard {
             let _ = self.wrong.get_or_insert(error.to_string());
         }
-        let now = thread.outstanding.read().unwrap_or(thread.outstanding_then);
-        let counted = (now - thread.outstanding_then).max(0.0);
-        thread.outstanding_then = now;
+        let counted = thread.outstanding.more();
         self.outstanding += counted;
-        let ns = match &thread.cycles {
+        let ns = match &mut thread.cycles {
             None => counted,
             Some(cycles) => {
-                let now = cycles.read().unwrap_or(thread.cycles_then);
-                let cycles = (now - thread.cycles_then).max(0.0);
-                thread.cycles_then = now;
+                let cycles = cycles.more();
                 self.cycles += cycles;
                 share(cpu_ns * counted, cycles)
             }

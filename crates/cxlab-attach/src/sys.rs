@@ -1,5 +1,6 @@
 //! System calls for attaching, each behind a function that is safe to call. All `unsafe` code of
-//! this crate is here.
+//! this crate is here. What is asked of a traced thread fails with `ESRCH` if the thread is gone, or is not
+//! stopped where it has to be.
 
 #![allow(unsafe_code)]
 
@@ -103,8 +104,7 @@ fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> io::Result<libc::c_lo
 /// the thread run on.
 ///
 /// # Errors
-/// `EPERM` if tracing is not permitted or another process traces the thread, `ESRCH` if
-/// the thread is gone.
+/// `EPERM` if tracing is not permitted or another process traces the thread.
 pub fn seize(tid: Tid) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
@@ -115,17 +115,11 @@ pub fn seize(tid: Tid) -> io::Result<()> {
 }
 
 /// Asks a running thread to stop, which the thread does with an event.
-///
-/// # Errors
-/// `ESRCH` if the thread is gone.
 pub fn interrupt(tid: Tid) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT, tid, 0).map(drop)
 }
 
 /// Resumes a stopped thread.
-///
-/// # Errors
-/// `ESRCH` if the thread is gone or not stopped.
 pub fn resume(tid: Tid, how: Resume) -> io::Result<()> {
     let (request, signal) = match how {
         Resume::Continue(signal) => (libc::PTRACE_CONT, signal),
@@ -148,9 +142,6 @@ fn told<T: Copy>(request: libc::c_uint, tid: Tid) -> io::Result<T> {
 }
 
 /// The number of the thread that an event is about.
-///
-/// # Errors
-/// `ESRCH` if the traced thread is gone.
 pub fn event_message(tid: Tid) -> io::Result<u64> {
     told::<libc::c_ulong>(libc::PTRACE_GETEVENTMSG, tid)
 }
@@ -162,17 +153,11 @@ pub fn registers_blank() -> Registers {
 }
 
 /// Reads the registers of a stopped thread.
-///
-/// # Errors
-/// `ESRCH` if the thread is gone or not stopped.
 pub fn registers(tid: Tid) -> io::Result<Registers> {
     told(libc::PTRACE_GETREGS, tid)
 }
 
 /// Reads memory of another process, and returns how many bytes could be read.
-///
-/// # Errors
-/// The kernel's error if no byte can be read.
 pub fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -271,7 +256,7 @@ pub fn signals_of_others() -> Vec<i32> {
 /// The signal that a thread stopped for, before the signal is delivered.
 ///
 /// # Errors
-/// `EINVAL` if the thread stopped for something else, `ESRCH` if it is gone.
+/// `EINVAL` if the thread stopped for something else.
 pub fn signal_of_stop(tid: Tid) -> io::Result<Given> {
     told(libc::PTRACE_GETSIGINFO, tid).map(|info| Given::new(&info))
 }

@@ -66,9 +66,6 @@ impl Breakpoint {
     }
 
     /// Sets a breakpoint on memory of this process, and removes it.
-    ///
-    /// # Errors
-    /// The kernel's error where it refuses breakpoints.
     pub fn probe() -> io::Result<()> {
         let word = 0u64;
         Breakpoint::set(0, (&raw const word) as u64).map(drop)
@@ -76,9 +73,6 @@ impl Breakpoint {
 
     /// CPU time of the thread until it touched the bytes, or until now, in nanoseconds, and whether it touched
     /// the bytes at all.
-    ///
-    /// # Errors
-    /// The kernel's error if the event cannot be read.
     pub fn read(&self) -> io::Result<(u64, bool)> {
         let [count, ns] = read_event(&self.0)?;
         Ok((ns, count > 0))
@@ -91,9 +85,6 @@ pub struct NoEvent(#[expect(dead_code, reason = "it is kept open")] OwnedFd);
 
 impl NoEvent {
     /// Opens it, in this thread.
-    ///
-    /// # Errors
-    /// The kernel's error where it refuses events.
     pub fn open() -> io::Result<NoEvent> {
         const DUMMY: u64 = 9;
         let attr = Attr::of_user(kind::SOFTWARE, DUMMY).with(flag::DISABLED);

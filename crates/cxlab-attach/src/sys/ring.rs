@@ -112,9 +112,6 @@ pub struct Counter(OwnedFd);
 
 impl Counter {
     /// Opens an event of a thread that is not sampled.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn open(tid: Tid, attr: &Attr) -> io::Result<Counter> {
         let attr = Attr {
             read_format: read_format::TIMES,
@@ -125,9 +122,6 @@ impl Counter {
 
     /// Number of events since it was opened. Where the processor counts several in turn, those of the other time
     /// are taken to be as many.
-    ///
-    /// # Errors
-    /// The kernel's error if the event cannot be read.
     pub fn read(&self) -> io::Result<f64> {
         read_event(&self.0).map(in_turn)
     }
