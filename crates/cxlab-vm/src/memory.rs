@@ -97,19 +97,12 @@ pub struct SnoopCounts {
 pub type Ticket = u32;
 
 /// The error of a memory backend that never responds.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error, Debug)]
+#[error("the memory of `{0}` never answers")]
 pub struct Stuck(
     /// Name of the pool.
     pub String,
 );
-
-impl std::fmt::Display for Stuck {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the memory of `{}` never answers", self.0)
-    }
-}
-
-impl std::error::Error for Stuck {}
 
 /// Memory as processors behind their caches see it. Pool 0 of each guest is its own memory. The
 /// other pools are devices, which all guests share.

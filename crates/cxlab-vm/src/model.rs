@@ -322,28 +322,22 @@ impl<M: Memory> Model<M> {
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
         one.charged_ps += took;
+        if let Why::Load { pool, .. } | Why::Shared { pool, .. } = wait.why {
+            let counts = &mut self.counts[one.guest][pool];
+            counts.waited_ps += took;
+            if !matches!(wait.why, Why::Load { demand: false, .. }) {
+                counts.demand += 1;
+                counts.demand_ps += took;
+            }
+        }
         match wait.why {
-            Why::Load { pool, demand } => {
-                let counts = &mut self.counts[one.guest][pool];
-                counts.waited_ps += took;
-                if demand {
-                    counts.demand += 1;
-                    counts.demand_ps += took;
-                }
+            Why::Load { .. } => {
                 // The load's MSHR is free, so the prefetcher may use it.
                 self.prefetch(lane, wait.from_ps + took, 0);
                 return Ok((wait.from_ps + took, Taken::Whole));
             }
             Why::Mshr { kept: Some(place) } => keep(&mut one.kept, place, most),
-            Why::Shared {
-                pool,
-                place,
-                access,
-            } => {
-                let counts = &mut self.counts[one.guest][pool];
-                counts.waited_ps += took;
-                counts.demand += 1;
-                counts.demand_ps += took;
+            Why::Shared { place, access, .. } => {
                 self.loaded(lane, place, access);
                 return Ok((wait.from_ps + took, Taken::Whole));
             }

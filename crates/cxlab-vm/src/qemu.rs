@@ -395,10 +395,18 @@ mod tests {
         }
     }
 
-    fn device(name: &str) -> Device {
-        Device {
-            name: name.to_owned(),
+    /// A window of devices of 512 MiB.
+    fn window(base: u64, switched: bool, devices: &[&str]) -> Window {
+        let device = |name: &&str| Device {
+            name: (*name).to_owned(),
             capacity: 512 << 20,
+        };
+        Window {
+            base,
+            granularity: 256,
+            switched,
+            devices: devices.iter().map(device).collect(),
+            share: None,
         }
     }
 
@@ -407,33 +415,16 @@ mod tests {
             memory_mib: 1024,
             processors: 1,
             instruction_ps: 500,
-            caches: vec![
-                Cache {
-                    sets: 64,
+            caches: [(64, 1000), (1024, 10_000)]
+                .map(|(sets, access_ps)| Cache {
+                    sets,
                     ways: 8,
-                    access_ps: 1000,
-                },
-                Cache {
-                    sets: 1024,
-                    ways: 8,
-                    access_ps: 10_000,
-                },
-            ],
+                    access_ps,
+                })
+                .to_vec(),
             windows: vec![
-                Window {
-                    base: 0,
-                    granularity: 256,
-                    switched: false,
-                    devices: vec![device("dram")],
-                    share: None,
-                },
-                Window {
-                    base: 512 << 20,
-                    granularity: 256,
-                    switched: true,
-                    devices: vec![device("a"), device("b")],
-                    share: None,
-                },
+                window(0, false, &["dram"]),
+                window(512 << 20, true, &["a", "b"]),
             ],
             persistent: false,
             accelerator: false,
@@ -443,13 +434,12 @@ mod tests {
     /// The arguments as text, with one option a line.
     fn text(version: Version) -> String {
         let line = arguments(&machine(), version, files(), Clock::Simulated);
-        let mut text = String::new();
-        for word in &line {
-            let joint = if word.starts_with('-') { '\n' } else { ' ' };
-            text.push(joint);
-            text.push_str(word);
-        }
-        text.trim_start().to_owned()
+        line.join(" ").replace(" -", "\n-")
+    }
+
+    #[track_caller]
+    fn has(text: &str, part: &str) {
+        assert!(text.contains(part), "{part} in {text}");
     }
 
     #[test]
@@ -474,7 +464,7 @@ mod tests {
         let line = hardware(&persistent, Version::V10, Keep::Nothing, &[]).join(" ");
         assert!(!line.contains("volatile-memdev="), "{line}");
         let device = "cxl-type3,bus=down1.1,persistent-memdev=memory2,lsa=label2,id=device3,sn=3";
-        assert!(line.contains(device), "{line}");
+        has(&line, device);
         let line = |machine| hardware(machine, Version::V7, Keep::Nothing, &[]);
         assert_eq!(line(&persistent), line(&machine()), "7.2 has no other");
     }
@@ -507,21 +497,12 @@ mod tests {
         };
         assert!(saved.contains(&main("on")) && restored.contains(&main("off")));
         // Otherwise the machines must be equal.
-        let apart = saved
-            .iter()
-            .zip(&restored)
-            .filter(|(one, other)| one != other);
-        let apart: Vec<_> = apart.collect();
-        assert_eq!(
-            apart.len(),
-            1 + 2 + 3,
-            "memory, windows, devices: {apart:?}"
-        );
-        assert!(
-            apart
-                .iter()
-                .all(|(one, _)| one.starts_with("memory-backend-"))
-        );
+        let both = saved.iter().zip(&restored);
+        let apart: Vec<_> = both.filter(|(one, other)| one != other).collect();
+        // Memory, windows, devices.
+        assert_eq!(apart.len(), 1 + 2 + 3, "{apart:?}");
+        let mut apart = apart.into_iter();
+        assert!(apart.all(|(one, _)| one.starts_with("memory-backend-")));
     }
 
     #[test]
@@ -530,12 +511,9 @@ mod tests {
         let keep = Keep::Restore(Path::new("/cache/snapshots/a"));
         let line = hardware(&machine(), Version::V7, keep, &storage);
         for (at, end) in [
-            "share=off,mem-path=/cache/snapshots/a/window0.memory",
-            "share=on,mem-path=/data/b.pmem",
-        ]
-        .into_iter()
-        .enumerate()
-        {
+            (0, "share=off,mem-path=/cache/snapshots/a/window0.memory"),
+            (1, "share=on,mem-path=/data/b.pmem"),
+        ] {
             let start = format!("memory-backend-file,id=window{at},");
             let own = |word: &&String| word.starts_with(&start) && word.ends_with(end);
             assert_eq!(line.iter().filter(own).count(), 1, "{line:?}");
@@ -572,50 +550,37 @@ mod tests {
         };
         let line = arguments(&machine(), Version::V7, files, Clock::Simulated);
         let plugin = line.last().map(String::as_str).unwrap_or_default();
-        assert!(
-            plugin.ends_with(",clock=on,begin=3,tell=200000"),
-            "{plugin}"
-        );
+        let end = ",clock=on,begin=3,tell=200000";
+        assert!(plugin.ends_with(end), "{plugin}");
     }
 
     #[test]
     fn memory_that_guests_share_is_one_file_but_for_a_guest_that_is_only_saved() {
-        let share = Share {
+        let mut machine = machine();
+        machine.windows[1].share = Some(Share {
             number: 2,
             coherent: false,
-        };
-        let mut machine = machine();
-        machine.windows[1].share = Some(share);
-        let mut memories = [0; MOST_WINDOWS];
-        memories[2] = 9;
-        let running = Files {
+        });
+        let mut running = Files {
             keep: Keep::Restore(Path::new("/cache/snapshots/a")),
-            descriptors: Descriptors {
-                shared: 5,
-                monitor: None,
-                memories,
-            },
             ..files()
         };
+        running.descriptors.memories[2] = 9;
         let line = |files| arguments(&machine, Version::V7, files, Clock::Simulated).join(" ");
         let run = line(running);
-        assert!(
-            run.contains("id=window1,size=1024M,reserve=off,share=on,mem-path=/proc/self/fd/9 ")
-        );
-        assert!(
-            run.contains(",window=window0:0,shared=window1:536870912,flushes=on"),
-            "{run}"
+        let memory = "id=window1,size=1024M,reserve=off,share=on,mem-path=/proc/self/fd/9 ";
+        has(&run, memory);
+        has(
+            &run,
+            ",window=window0:0,shared=window1:536870912,flushes=on",
         );
         let saved = line(Files {
             run: None,
             keep: Keep::Save(Path::new("/cache/snapshots/a")),
             ..running
         });
-        assert!(
-            saved.contains("mem-path=/cache/snapshots/a/window1.memory "),
-            "{saved}"
-        );
-        assert!(saved.contains(",window=window1:536870912"), "{saved}");
+        has(&saved, "mem-path=/cache/snapshots/a/window1.memory ");
+        has(&saved, ",window=window1:536870912");
     }
 
     const GOLDEN: &str = include_str!("qemu-7.2.txt");

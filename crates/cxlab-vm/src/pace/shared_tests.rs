@@ -45,6 +45,7 @@ enum Act {
 }
 
 /// A guest that follows a script.
+#[derive(Default)]
 struct Fake<'a> {
     teller: Teller<'a>,
     script: Vec<Act>,
@@ -163,14 +164,9 @@ fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
             let mut fake = Fake {
                 teller: Teller::new(words),
                 script: [vec![Act::Compute(1)], script.clone()].concat(),
-                next: 0,
-                own_ps: 0,
-                head: 0,
                 // Every guest begins its program.
                 waits: true,
-                loaded: None,
-                seen: Vec::new(),
-                cached: BTreeSet::new(),
+                ..Fake::default()
             };
             fake.post(64 | 3);
             fake
