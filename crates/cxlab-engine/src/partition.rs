@@ -191,11 +191,7 @@ mod tests {
 
     fn ring(latencies: &[u64]) -> Vec<Vec<Wire>> {
         let count = latencies.len();
-        let wire = |to: usize, latency: u64| Wire {
-            peer: ComponentId(to as u32),
-            peer_port: 0,
-            min_latency: Picos(latency),
-        };
+        let wire = |to: usize, latency: u64| Wire::new(ComponentId(to as u32), 0, Picos(latency));
         (0..count)
             .map(|at| {
                 let before = (at + count - 1) % count;
@@ -271,11 +267,8 @@ mod tests {
     fn every_part_gets_a_share_of_each_kind() {
         // Eight leaves of two endpoints each around one spine: endpoints 0 to 15, leaves 16 to
         // 23, the spine 24.
-        let wire = |to: usize, port: usize| Wire {
-            peer: ComponentId(to as u32),
-            peer_port: port as u16,
-            min_latency: Picos(70),
-        };
+        let wire =
+            |to: usize, port: usize| Wire::new(ComponentId(to as u32), port as u16, Picos(70));
         let mut wires: Vec<Vec<Wire>> = (0..16).map(|at| vec![wire(16 + at / 2, at % 2)]).collect();
         wires.extend(
             (0..8).map(|leaf| vec![wire(2 * leaf, 0), wire(2 * leaf + 1, 0), wire(24, leaf)]),

@@ -117,11 +117,7 @@ mod tests {
             reserved: None,
             caught: Vec::new(),
         };
-        let wire = |peer| Wire {
-            peer: ComponentId(peer),
-            peer_port: 0,
-            min_latency: Picos(50),
-        };
+        let wire = |peer| Wire::new(ComponentId(peer), 0, Picos(50));
         let throwers = vec![thrower(&[10, 100, 120, 5_000_000]), thrower(&[])];
         Simulation::new(throwers, vec![vec![wire(1)], vec![wire(0)]])
     }

@@ -127,13 +127,7 @@ fn a_panic_on_one_thread_ends_the_run_with_its_message() {
             ctx.wake_at(SimTime(ctx.now().0 + 10), token + 1);
         }
     }
-    let wire = |number: usize| {
-        vec![Wire {
-            peer: ComponentId::from(number ^ 1),
-            peer_port: 0,
-            min_latency: Picos(100),
-        }]
-    };
+    let wire = |number: usize| vec![Wire::new(ComponentId::from(number ^ 1), 0, Picos(100))];
     for threads in [2, 4] {
         let mut simulation =
             Simulation::new((0..4).map(Fails).collect(), (0..4).map(wire).collect());
@@ -227,11 +221,7 @@ fn jugglers(count: usize, latency: u64) -> Simulation<Juggler> {
             inside: Vec::new(),
         })
         .collect();
-    let wire = |to: usize, port: u16| Wire {
-        peer: ComponentId(to as u32),
-        peer_port: port,
-        min_latency: Picos(latency),
-    };
+    let wire = |to: usize, port: u16| Wire::new(ComponentId(to as u32), port, Picos(latency));
     let wires =
         (0..count).map(|i| vec![wire((i + 1) % count, 1), wire((i + count - 1) % count, 0)]);
     Simulation::new(components, wires.collect())
@@ -348,10 +338,8 @@ fn blocks_change_nothing_but_the_order_in_memory() {
 #[test]
 fn neighbours_share_a_block_and_short_wires_are_not_cut() {
     // 64 switches in a ring of long wires, each with three endpoints on short ones.
-    let wire = |to: usize, port: usize, latency: u64| Wire {
-        peer: ComponentId(to as u32),
-        peer_port: port as u16,
-        min_latency: Picos(latency),
+    let wire = |to: usize, port: usize, latency: u64| {
+        Wire::new(ComponentId(to as u32), port as u16, Picos(latency))
     };
     let switch = |number: usize| 192 + number % 64;
     let mut wires: Vec<Vec<Wire>> = (0..192)
@@ -439,11 +427,7 @@ fn all_start_again_at_the_time_that_was_reached() {
             after,
             noted: Vec::new(),
         });
-        let wire = |peer: usize| Wire {
-            peer: ComponentId::from(peer),
-            peer_port: 0,
-            min_latency: Picos(1),
-        };
+        let wire = |peer: usize| Wire::new(ComponentId::from(peer), 0, Picos(1));
         let wires = vec![vec![wire(1)], vec![wire(0)]];
         let mut simulation = Simulation::new(alarms.into(), wires);
         let monitor = Monitor::default();
