@@ -276,14 +276,10 @@ impl<'a> Shared<'a> {
     /// The lines that the caches held when the doorbell rang: address as in records, and whether it is changed.
     /// A line may be there several times.
     pub fn listed(self) -> Vec<(u64, bool)> {
-        let count = self
-            .words
-            .get(LISTED)
-            .map_or(0, |word| word.load(Ordering::Relaxed));
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let count = self.words.get(LISTED).map_or(0, load) as usize;
         let lines = self.words.get(LINES..).unwrap_or_default().iter();
-        let lines = lines
-            .take(count as usize)
-            .map(|line| line.load(Ordering::Relaxed));
+        let lines = lines.take(count).map(load);
         lines.map(|line| (line & !63, line & 1 != 0)).collect()
     }
 
