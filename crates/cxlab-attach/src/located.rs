@@ -217,10 +217,7 @@ pub(crate) mod tests {
         for _ in 0..40 {
             for (code, base, register) in [(0x1000, first, 1), (0x1010, second, 2)] {
                 let address = base + (knuth(&mut state) >> 40) % MIB / 64 * 64;
-                steps.push(Step {
-                    code,
-                    ..Step::load(address, &[register], &[register])
-                });
+                steps.push(Step::load(address, &[register], &[register]).at(code));
             }
         }
         let objects = steps.iter().map(|step| {

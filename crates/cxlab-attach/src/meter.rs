@@ -85,25 +85,16 @@ impl Addresses {
             kind: RAW,
             config,
         };
-        let outstanding = match (number("cpu family"), number("model")) {
+        let reads = "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd";
+        let model = number("model").filter(|_| number("cpu family") == Some(6));
+        let outstanding = match model.unwrap_or(0) {
             // Skylake to Rocket Lake.
-            (
-                Some(6),
-                Some(
-                    0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 | 0x66 | 0x7d | 0x7e | 0x8c
-                    | 0x8d | 0xa7,
-                ),
-            ) => of("cycle_activity.cycles_l3_miss", 0x0200_02a3),
+            0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 | 0x66 | 0x7d | 0x7e | 0x8c | 0x8d
+            | 0xa7 => of("cycle_activity.cycles_l3_miss", 0x0200_02a3),
             // Ice Lake servers.
-            (Some(6), Some(0x6a | 0x6c)) => of(
-                "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd",
-                0x0100_1060,
-            ),
+            0x6a | 0x6c => of(reads, 0x0100_1060),
             // Sapphire, Emerald and Granite Rapids. Processors with cores of two kinds need two sets of events.
-            (Some(6), Some(0x8f | 0xcf | 0xad | 0xae)) => of(
-                "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd",
-                0x0100_1020,
-            ),
+            0x8f | 0xcf | 0xad | 0xae => of(reads, 0x0100_1020),
             _ => return Err("no events are known for this processor".to_owned()),
         };
         Ok(Addresses {
@@ -424,12 +415,10 @@ impl Meter {
             let name = event.name.clone();
             move |error| (name, error)
         };
-        let mut tries = PAGES
-            .into_iter()
-            .map(|pages| Ring::open(tid, &misses, pages));
-        let mut ring = tries
-            .next()
-            .unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()));
+        let open = |pages| Ring::open(tid, &misses, pages);
+        let mut tries = PAGES.into_iter().map(open);
+        let none = || Err(io::ErrorKind::Unsupported.into());
+        let mut ring = tries.next().unwrap_or_else(none);
         // Only a limit on memory is another with fewer pages.
         while let Err(error) = &ring
             && error.raw_os_error() == Some(libc::EPERM)
@@ -497,10 +486,8 @@ impl Meter {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return missed;
         };
-        let sums = self
-            .pools
-            .entry(thread.pid)
-            .or_insert_with(|| vec![0.0; pools]);
+        let sums = self.pools.entry(thread.pid);
+        let sums = sums.or_insert_with(|| vec![0.0; pools]);
         let period = self.events.period as f64;
         let (reader, wrong) = (&mut self.reader, &mut self.wrong);
         let heard = thread.ring.take(&mut |record| {

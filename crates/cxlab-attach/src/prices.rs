@@ -66,12 +66,8 @@ pub(crate) struct Priced {
 /// What is known of a thread's time in a piece of code.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Used {
-    /// A number of instructions, and their CPU time in nanoseconds.
-    Counted {
-        instructions: f64,
-        cpu_ns: f64,
-        lines: f64,
-    },
+    /// A number of instructions, and their CPU time.
+    Counted(f64, Spent),
     /// CPU time without a known number of instructions.
     Spent(Spent),
     /// CPU time in other code, which no window has been in.
@@ -159,10 +155,12 @@ impl<'a> Prices<'a> {
         let progress = process.progress(phase);
         let waits = progress.is_some_and(|progress| progress.is_undecided());
         // An estimate shows whether pages are doubtful, and more windows come soon.
-        let known = !waits
-            && process
+        let mut estimate = || {
+            process
                 .estimate(phase, &self.facts, &*self.fabric)
-                .is_some();
+                .is_some()
+        };
+        let known = !waits && estimate();
         let may = !self.has_lines && known && any_undecided(thread, process, phase);
         let may = may || thread.is_unknown();
         let waits = waits || may && thread.open.len() < MOST_WAITING;
@@ -210,20 +208,16 @@ impl<'a> Prices<'a> {
     /// next known code, at the end for `last`.
     fn settle(&mut self, thread: &mut Thread, process: &mut Process, last: Option<PhaseId>) {
         let open = std::mem::take(&mut thread.open);
-        let known: Vec<Option<PhaseId>> = open.iter().map(|look| look.code).collect();
+        let mut codes: Vec<Option<PhaseId>> = open.iter().map(|look| look.code).collect();
         let mut behind = last;
-        let mut codes: Vec<Option<PhaseId>> = known
-            .iter()
-            .rev()
-            .map(|known| {
-                behind = known.or(behind);
-                behind
-            })
-            .collect();
-        codes.reverse();
+        for code in codes.iter_mut().rev() {
+            *code = code.or(behind);
+            behind = *code;
+        }
         let mut before = thread.priced.map(|look| (look.place, look.code));
         let mut stack_before = thread.priced.map(|look| look.stack);
-        for ((look, own), code) in open.iter().zip(known).zip(codes) {
+        for (look, code) in open.iter().zip(codes) {
+            let own = look.code;
             let from = before.replace((look.place, own));
             let from_code = from.map_or(code, |(_, from)| from.or(code));
             let from_stack = stack_before.replace(look.stack).unwrap_or(look.stack);
@@ -236,11 +230,7 @@ impl<'a> Prices<'a> {
                     progress.count_late(&from, &look.place, look.spent.cpu_ns)
                 });
                 let used = match counted {
-                    Some(instructions) => Used::Counted {
-                        instructions,
-                        cpu_ns: look.spent.cpu_ns,
-                        lines: look.spent.lines,
-                    },
+                    Some(instructions) => Used::Counted(instructions, look.spent),
                     None => Used::Spent(look.spent),
                 };
                 self.price_of(thread, process, (code, look.stack), used);
@@ -266,7 +256,7 @@ impl<'a> Prices<'a> {
             (None, Used::Spent(spent) | Used::Elsewhere(spent)) => {
                 self.elsewhere(thread, process, stack, spent);
             }
-            (None, Used::Counted { cpu_ns, .. }) => self.priced.unpriced_ns += cpu_ns,
+            (None, Used::Counted(_, spent)) => self.priced.unpriced_ns += spent.cpu_ns,
         }
     }
 
@@ -283,26 +273,15 @@ impl<'a> Prices<'a> {
         let pace = process.progress(phase).and_then(|one| one.pace());
         let sums = &mut self.priced;
         let told = &mut sums.told;
+        let (Used::Counted(_, spent) | Used::Spent(spent) | Used::Elsewhere(spent)) = used;
+        let (cpu_ns, lines) = (spent.cpu_ns, spent.lines);
         let (told, ns, instructions) = match (used, pace) {
-            (
-                Used::Counted {
-                    instructions,
-                    cpu_ns,
-                    ..
-                },
-                _,
-            ) => (&mut told.counted_ns, cpu_ns, Some(instructions)),
+            (Used::Counted(instructions, _), _) => {
+                (&mut told.counted_ns, cpu_ns, Some(instructions))
+            }
             // The pace of that code includes the kernel's work for it.
-            (Used::Spent(spent), Some(pace)) => {
-                (&mut told.paced_ns, spent.cpu_ns, Some(spent.cpu_ns * pace))
-            }
-            (Used::Spent(spent) | Used::Elsewhere(spent), _) => {
-                (&mut told.priced_ns, spent.user_ns, None)
-            }
-        };
-        let lines = match used {
-            Used::Counted { lines, .. } => lines,
-            Used::Spent(spent) | Used::Elsewhere(spent) => spent.lines,
+            (Used::Spent(_), Some(pace)) => (&mut told.paced_ns, cpu_ns, Some(cpu_ns * pace)),
+            _ => (&mut told.priced_ns, spent.user_ns, None),
         };
         if self.has_lines {
             process.count(phase, lines, ns);
@@ -408,10 +387,8 @@ impl<'a> Prices<'a> {
             return;
         }
         let real = passed.as_nanos() as f64;
-        let held: BTreeMap<Tid, u64> = threads
-            .iter()
-            .map(|(tid, thread)| (*tid, thread.ledger.held_ns))
-            .collect();
+        let held = threads.iter();
+        let held: BTreeMap<Tid, u64> = held.map(|(tid, one)| (*tid, one.ledger.held_ns)).collect();
         let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
         let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
         // A hold that ends now may have begun before the last request, and time that is priced now
@@ -443,17 +420,16 @@ impl<'a> Prices<'a> {
     /// Use of each pool.
     pub(crate) fn pools(&self) -> Vec<PoolReport> {
         let all: f64 = self.pools.iter().map(|pool| pool.misses).sum();
+        let report = |(name, sum): (String, &PoolSum)| PoolReport {
+            name,
+            share: share(sum.misses, all),
+            misses: sum.misses,
+            write_backs: sum.write_backs,
+            waits: sum.waits,
+            latency_ns: (sum.waits > 0.0).then(|| sum.waited_ns / sum.waits),
+        };
         let pools = self.fabric.pools().into_iter().zip(&self.pools);
-        pools
-            .map(|(name, sum)| PoolReport {
-                name,
-                share: share(sum.misses, all),
-                misses: sum.misses,
-                write_backs: sum.write_backs,
-                waits: sum.waits,
-                latency_ns: (sum.waits > 0.0).then(|| sum.waited_ns / sum.waits),
-            })
-            .collect()
+        pools.map(report).collect()
     }
 }
 

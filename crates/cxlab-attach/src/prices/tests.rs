@@ -32,11 +32,7 @@ fn window(followed: &mut Followed<'_>, code: u64) -> PhaseId {
 }
 
 fn add(followed: &mut Followed<'_>, code: u64, places: &[Place]) -> PhaseId {
-    let step = Step {
-        code,
-        ..Step::default()
-    };
-    let trace = WindowTrace::new(vec![step; 100], 0, &mut |_| None);
+    let trace = WindowTrace::new(vec![Step::default().at(code); 100], 0, &mut |_| None);
     let prices = &followed.prices;
     let (facts, fabric) = (&prices.facts, &*prices.fabric);
     let phase = followed.process.add(trace, places, facts, fabric).unwrap();
@@ -103,8 +99,8 @@ impl<'a> Followed<'a> {
         let before = self.thread.last_look();
         let before = before.filter(|look| look.code == phase);
         let progress = phase.and_then(|phase| self.process.progress(phase));
-        let counted = before.zip(progress);
-        let counted = counted
+        let counted = before
+            .zip(progress)
             .and_then(|(before, progress)| progress.count(&before.place, &place, cpu_ns, true));
         self.thread.looked(place, phase, counted, 0);
         if let Some(phase) = phase {
@@ -131,30 +127,21 @@ fn counted_lines_are_the_misses() {
     };
     followed.process.layout.update(&[memory]);
     // A chain through CXL memory, a load in ten instructions.
-    let load = |at: u64| Step {
-        code: ONE,
-        ..Step::load(at * 6400, &[1], &[1])
-    };
-    let compute = Step {
-        code: ONE,
-        ..Step::default()
-    };
-    let steps = (0..100).flat_map(|at| [vec![load(at)], vec![compute.clone(); 9]].concat());
+    let load = |at: u64| Step::load(at * 6400, &[1], &[1]).at(ONE);
+    let compute = vec![Step::default().at(ONE); 9];
+    let steps = (0..100).flat_map(|at| [vec![load(at)], compute.clone()].concat());
     let trace = WindowTrace::new(steps.collect(), 0, &mut |_| Some(1));
     let (facts, fabric) = (&followed.prices.facts, &*followed.prices.fabric);
     followed.process.add(trace, &[], facts, fabric).unwrap();
+    let lines = |number: u32| 9_000.0 + 500.0 * f64::from(number % 3);
     for number in 1..=20 {
-        followed.thread.stretch.lines = 9_000.0 + 500.0 * f64::from(number % 3);
+        followed.thread.stretch.lines = lines(number);
         followed.look(at(ONE, 0));
     }
-    let counted: f64 = (1..=20)
-        .map(|number| 9_000.0 + 500.0 * f64::from(number % 3))
-        .sum();
+    let counted: f64 = (1..=20).map(lines).sum();
     let [local, far] = [0, 1].map(|pool| followed.prices.pools()[pool].misses);
-    assert!(
-        (far / counted - 1.0).abs() < 1e-9 && local == 0.0,
-        "{far} {counted}"
-    );
+    assert!((far / counted - 1.0).abs() < 1e-9, "{far} {counted}");
+    assert_eq!(local, 0.0);
     // Each waits for 200 ns more.
     let asked = followed.thread.ledger.asked_ns as f64;
     assert!((asked / (200.0 * counted) - 1.0).abs() < 0.02, "{asked}");
@@ -229,10 +216,8 @@ fn time_in_code_without_a_window_waits_for_one() {
         followed.look(at(place, 0));
     }
     let known = |followed: &Followed<'_>, place: u64| {
-        let open = &followed.thread.open;
-        open.iter()
-            .filter(|look| look.place.code == place)
-            .all(|look| look.code.is_some())
+        let mut open = followed.thread.open.iter();
+        open.all(|look| look.place.code != place || look.code.is_some())
     };
     assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
     assert!(!known(&followed, OTHER) && followed.thread.is_unknown());
