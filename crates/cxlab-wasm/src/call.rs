@@ -288,10 +288,7 @@ impl Call {
     }
 
     fn take_cycles(&mut self) -> Result<u64, String> {
-        let cycles = match self.cycles.get(&self.store) {
-            Val::I64(cycles) => cycles as u64,
-            _ => 0,
-        };
+        let cycles = self.cycles.get(&self.store).i64().unwrap_or(0) as u64;
         let reset = self.cycles.set(&mut self.store, Val::I64(0));
         reset.map_err(|error| error.to_string())?;
         Ok(cycles)
@@ -356,9 +353,8 @@ fn define_accesses(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::Li
         module,
         Access::Store.name(),
         |mut caller: From<'_>, addr: u64, value: u64, offset: u64, what: i32| {
-            caller
-                .data_mut()
-                .store(addr.wrapping_add(offset), value, what)
+            let outside = caller.data_mut();
+            outside.store(addr.wrapping_add(offset), value, what)
         },
     )?;
     linker.func_wrap(
@@ -374,9 +370,8 @@ fn define_accesses(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::Li
                 _ => AtomicOp::Add,
             };
             let size = (what & 0xff) as u8;
-            caller
-                .data_mut()
-                .atomic(addr.wrapping_add(offset), size, op, operand, 0)
+            let outside = caller.data_mut();
+            outside.atomic(addr.wrapping_add(offset), size, op, operand, 0)
         },
     )?;
     let exchange = AtomicOp::CompareExchange;
@@ -384,9 +379,8 @@ fn define_accesses(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::Li
         module,
         Access::CompareExchange64.name(),
         move |mut caller: From<'_>, addr: u64, compare: u64, new: u64, offset: u64| {
-            caller
-                .data_mut()
-                .atomic(addr.wrapping_add(offset), 8, exchange, new, compare)
+            let outside = caller.data_mut();
+            outside.atomic(addr.wrapping_add(offset), 8, exchange, new, compare)
         },
     )?;
     linker.func_wrap(
@@ -394,10 +388,8 @@ fn define_accesses(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::Li
         Access::CompareExchange32.name(),
         move |mut caller: From<'_>, addr: u64, compare: u32, new: u32, offset: u64, size: i32| {
             let (new, compare) = (u64::from(new), u64::from(compare));
-            let addr = addr.wrapping_add(offset);
-            caller
-                .data_mut()
-                .atomic(addr, size as u8, exchange, new, compare)
+            let (addr, outside) = (addr.wrapping_add(offset), caller.data_mut());
+            outside.atomic(addr, size as u8, exchange, new, compare)
         },
     )?;
     linker.func_wrap(
@@ -405,9 +397,7 @@ fn define_accesses(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::Li
         Access::Copy.name(),
         |mut caller: From<'_>, to: u64, from: u64, bytes: u64| match bytes {
             0 => Ok(()),
-            _ => caller
-                .data_mut()
-                .pause::<()>(Request::Copy { to, from, bytes }),
+            _ => (caller.data_mut()).pause(Request::Copy { to, from, bytes }),
         },
     )?;
     linker.func_wrap(
@@ -490,18 +480,14 @@ impl Outside {
         if !self.memory.contains(to) {
             return self.pause(Request::Fill { to, value, bytes });
         }
-        self.memory
-            .write(to, bytes)
-            .map_err(Error::new)?
-            .fill(value);
+        let filled = self.memory.write(to, bytes).map_err(Error::new)?;
+        filled.fill(value);
         Ok(())
     }
 }
 
 /// A little-endian number of up to 8 B.
 fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
