@@ -148,12 +148,10 @@ impl<'a> Parts<'a> {
             else {
                 continue;
             };
+            let parameters = parameters.iter().copied();
             parts.functions.push(Function {
                 name: (*name).to_owned(),
-                parameters: parameters
-                    .iter()
-                    .filter_map(|one| value_type(*one))
-                    .collect(),
+                parameters: parameters.filter_map(value_type).collect(),
                 is_void: results.is_empty(),
             });
         }
@@ -263,21 +261,16 @@ impl<'a> Parts<'a> {
         };
         let mut types = TypeSection::new();
         for (parameters, results) in &self.types {
-            types
-                .ty()
-                .function(parameters.iter().copied(), results.iter().copied());
+            define(&mut types, parameters, results);
         }
         let mut imports = ImportSection::new();
         for (name, ty) in &self.imports {
             imports.import(IMPORTS, name, EntityType::Function(*ty));
         }
-        for access in Access::ALL {
-            let (parameters, results) = access.signature();
-            let ty = types.len();
-            types
-                .ty()
-                .function(parameters.iter().copied(), results.iter().copied());
-            imports.import(IMPORTS, access.name(), EntityType::Function(ty));
+        for (name, parameters, results) in Access::ALL {
+            let ty = EntityType::Function(types.len());
+            define(&mut types, parameters, results);
+            imports.import(IMPORTS, name, ty);
         }
         let mut functions = FunctionSection::new();
         for ty in &self.declared {
@@ -297,11 +290,8 @@ impl<'a> Parts<'a> {
         let mut exports = ExportSection::new();
         exports.export(CYCLES, ExportKind::Global, layout.cycles);
         for (name, index) in &self.exports {
-            exports.export(
-                name,
-                ExportKind::Func,
-                rewrite::function_index(&layout, *index),
-            );
+            let index = rewrite::function_index(&layout, *index);
+            exports.export(name, ExportKind::Func, index);
         }
         let mut code = CodeSection::new();
         for body in &self.bodies {
@@ -343,15 +333,17 @@ impl<'a> Parts<'a> {
     }
 }
 
+fn define(types: &mut TypeSection, parameters: &[ValType], results: &[ValType]) {
+    let (parameters, results) = (parameters.iter().copied(), results.iter().copied());
+    types.ty().function(parameters, results);
+}
+
 /// The value of an initial expression that is a constant.
 fn stack_top(init: &ConstExpr) -> Option<u64> {
     let mut bytes = Vec::new();
     wasm_encoder::Encode::encode(init, &mut bytes);
-    let reader = wasmparser::BinaryReader::new(&bytes, 0);
-    match wasmparser::ConstExpr::new(reader)
-        .get_operators_reader()
-        .read()
-    {
+    let init = wasmparser::ConstExpr::new(wasmparser::BinaryReader::new(&bytes, 0));
+    match init.get_operators_reader().read() {
         Ok(Operator::I64Const { value }) => Some(value as u64),
         _ => None,
     }
