@@ -330,24 +330,19 @@ impl<M: Memory> Model<M> {
                 counts.demand_ps += took;
             }
         }
+        let now = wait.from_ps + took;
         match wait.why {
-            Why::Load { .. } => {
-                // The load's MSHR is free, so the prefetcher may use it.
-                self.prefetch(lane, wait.from_ps + took, 0);
-                return Ok((wait.from_ps + took, Taken::Whole));
+            // The load's MSHR is free, so the prefetcher may use it.
+            Why::Load { .. } => self.prefetch(lane, now, 0),
+            Why::Shared { place, access, .. } => self.loaded(lane, place, access),
+            Why::Register(value) => self.sharing.reply(lane, value),
+            Why::Mshr { kept } => {
+                kept.inspect(|place| keep(&mut one.kept, *place, most));
+                return Ok((now, Taken::Waits));
             }
-            Why::Mshr { kept: Some(place) } => keep(&mut one.kept, place, most),
-            Why::Shared { place, access, .. } => {
-                self.loaded(lane, place, access);
-                return Ok((wait.from_ps + took, Taken::Whole));
-            }
-            Why::Register(value) => {
-                self.sharing.reply(lane, value);
-                return Ok((wait.from_ps + took, Taken::Whole));
-            }
-            Why::Mshr { kept: None } | Why::Again | Why::Behind => {}
+            Why::Again | Why::Behind => return Ok((now, Taken::Waits)),
         }
-        Ok((wait.from_ps + took, Taken::Waits))
+        Ok((now, Taken::Whole))
     }
 
     /// Advances time until a request completes. Processors that wait behind it go on at that time.
@@ -533,10 +528,8 @@ mod tests {
         }
         let total = 400 * 10_000 + model.charged_ps(0);
         let bound = 400 * 100_000 / 8;
-        assert!(
-            total >= bound && total < bound + bound / 10,
-            "{total} of {bound}"
-        );
+        let expected = bound..bound + bound / 10;
+        assert!(expected.contains(&total), "{total} of {bound}");
         assert!(model.counts(0)[1].prefetched > 390);
         assert_eq!(model.counts(0)[1].loads, 400);
     }

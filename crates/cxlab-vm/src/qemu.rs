@@ -117,6 +117,14 @@ impl Line {
     fn add(&mut self, option: &str, value: impl Into<String>) {
         self.0.extend([option.to_owned(), value.into()]);
     }
+
+    fn device(&mut self, device: String) {
+        self.add("-device", device);
+    }
+
+    fn object(&mut self, object: String) {
+        self.add("-object", object);
+    }
 }
 
 /// All arguments of QEMU.
@@ -157,14 +165,12 @@ pub fn arguments(
 /// By window, the file of its memory if guests share it. A guest that is booted only to be saved has
 /// memory of its own there.
 fn shared_files(machine: &Machine, files: &Files<'_>) -> Vec<Option<PathBuf>> {
-    let windows = machine.windows.iter();
-    windows
-        .map(|window| {
-            let share = window.share.filter(|_| files.run.is_some())?;
-            let descriptor = files.descriptors.memories[share.number];
-            Some(PathBuf::from(format!("/proc/self/fd/{descriptor}")))
-        })
-        .collect()
+    let file = |window: &Window| {
+        let share = window.share.filter(|_| files.run.is_some())?;
+        let descriptor = files.descriptors.memories[share.number];
+        Some(PathBuf::from(format!("/proc/self/fd/{descriptor}")))
+    };
+    machine.windows.iter().map(file).collect()
 }
 
 /// The arguments that define the machine itself. Two guests with equal ones are equal
@@ -191,7 +197,7 @@ pub fn hardware(
     line.add("-m", own_memory(machine, version));
     // With a NUMA node of its own, QEMU describes the nodes, and the
     // kernel gives each window a node.
-    line.add("-object", memory("main", machine.memory_mib << 20, keep));
+    line.object(memory("main", machine.memory_mib << 20, keep));
     line.add("-numa", "node,nodeid=0,memdev=main");
     for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
         line.0.push(flag.to_owned());
@@ -214,32 +220,25 @@ pub fn hardware(
             Some(Some(file)) => in_file(&id, window.size(), file, "on"),
             Some(None) | None => memory(&id, window.size(), keep),
         };
-        line.add("-object", contents);
+        line.object(contents);
         bridge(at, window, &mut line);
         for (way, device) in window.devices.iter().enumerate() {
             let bus = if window.switched {
-                line.add(
-                    "-device",
-                    format!(
-                        "cxl-downstream,bus=up{at},id=down{at}.{way},port={way},chassis={at},slot={}",
-                        16 + way
-                    ),
-                );
+                line.device(format!(
+                    "cxl-downstream,bus=up{at},id=down{at}.{way},port={way},chassis={at},slot={}",
+                    16 + way
+                ));
                 format!("down{at}.{way}")
             } else {
                 format!("root{at}.{way}")
             };
-            line.add(
-                "-object",
-                never_used(&format!("memory{serial}"), device.capacity, keep),
-            );
+            let id = format!("memory{serial}");
+            line.object(never_used(&id, device.capacity, keep));
             let media = if version.is_volatile(machine) {
                 format!("volatile-memdev=memory{serial}")
             } else {
-                line.add(
-                    "-object",
-                    memory(&format!("label{serial}"), 1 << 20, Keep::Nothing),
-                );
+                let id = format!("label{serial}");
+                line.object(memory(&id, 1 << 20, Keep::Nothing));
                 let option = match version {
                     Version::V7 => "memdev",
                     Version::V10 => "persistent-memdev",
@@ -247,10 +246,9 @@ pub fn hardware(
                 format!("{option}=memory{serial},lsa=label{serial}")
             };
             serial += 1;
-            line.add(
-                "-device",
-                format!("cxl-type3,bus={bus},{media},id=device{serial},sn={serial}"),
-            );
+            line.device(format!(
+                "cxl-type3,bus={bus},{media},id=device{serial},sn={serial}"
+            ));
         }
     }
     line.0
@@ -258,25 +256,20 @@ pub fn hardware(
 
 /// Adds the host bridge of a window with its root ports, and its switch if it has one.
 fn bridge(at: usize, window: &Window, line: &mut Line) {
-    line.add(
-        "-device",
-        format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
-    );
+    let number = 16 + at * 24;
+    line.device(format!("pxb-cxl,bus_nr={number},bus=pcie.0,id=bridge{at}"));
     let ports = match window.switched {
         true => 1,
         false => window.devices.len(),
     };
     // A host bridge with one root port has no decoder of its own, but one with two root ports has.
     for port in 0..=ports {
-        line.add(
-            "-device",
-            format!(
-                "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
-            ),
-        );
+        line.device(format!(
+            "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
+        ));
     }
     if window.switched {
-        line.add("-device", format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
+        line.device(format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
     }
 }
 
@@ -411,17 +404,16 @@ mod tests {
     }
 
     fn machine() -> Machine {
+        let cache = |sets, access_ps| Cache {
+            sets,
+            ways: 8,
+            access_ps,
+        };
         Machine {
             memory_mib: 1024,
             processors: 1,
             instruction_ps: 500,
-            caches: [(64, 1000), (1024, 10_000)]
-                .map(|(sets, access_ps)| Cache {
-                    sets,
-                    ways: 8,
-                    access_ps,
-                })
-                .to_vec(),
+            caches: vec![cache(64, 1000), cache(1024, 10_000)],
             windows: vec![
                 window(0, false, &["dram"]),
                 window(512 << 20, true, &["a", "b"]),

@@ -193,18 +193,14 @@ fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
         still = if went { 0 } else { still + 1 };
     }
     assert!(ended.iter().all(|ended| *ended), "a guest waits for ever");
-    let ended_ps = fakes
-        .iter()
-        .map(|fake| fake.own_ps + fake.teller.charged_ps(0));
+    let stored = |line: usize| memory.0[8 * line].load(Ordering::Relaxed);
+    let ended_ps = |fake: &Fake<'_>| fake.own_ps + fake.teller.charged_ps(0);
+    let counts = |guest| pace.model.shared_counts(guest);
     Became {
-        stored: (0..8)
-            .map(|line| memory.0[8 * line].load(Ordering::Relaxed))
-            .collect(),
-        ended_ps: ended_ps.collect(),
+        stored: (0..8).map(stored).collect(),
+        ended_ps: fakes.iter().map(ended_ps).collect(),
         seen: fakes.into_iter().map(|fake| fake.seen).collect(),
-        counts: (0..scripts.len())
-            .map(|guest| pace.model.shared_counts(guest))
-            .collect(),
+        counts: (0..scripts.len()).map(counts).collect(),
         late: pace.late(),
     }
 }
@@ -307,7 +303,7 @@ fn a_coherent_store_is_seen_at_once_and_costs_the_other_its_copy() {
 fn a_request_waits_for_that_of_another_guest_to_the_same_line() {
     let one = vec![Act::Get(2)];
     let became = run(true, &[one.clone(), one], 1);
-    let took: Vec<u64> = became.ended_ps.clone();
+    let took = &became.ended_ps;
     assert_eq!(took[0].abs_diff(took[1]), LATENCY_PS, "{became:?}");
 }
 

@@ -199,11 +199,9 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     let rings = words.iter().map(|words| (Shared::new(words).unwrap(), 1));
     let model = Model::new(Server::default(), &vec![PROCESSORS; scripts.len()]);
     let mut pace = Pace::new(model, rings, window_ps);
-    let mut fakes: Vec<Fake<'_>> = words
-        .iter()
-        .zip(scripts)
-        .map(|(words, script)| Fake::new(words, 0, script.clone()))
-        .collect();
+    let fakes = words.iter().zip(scripts);
+    let fakes = fakes.map(|(words, script)| Fake::new(words, 0, script.clone()));
+    let mut fakes: Vec<Fake<'_>> = fakes.collect();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut marks = Vec::new();
     let mut gone = vec![false; fakes.len()];
@@ -245,12 +243,11 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     }
     assert!(gone.iter().all(|gone| *gone), "nobody can go on: {gone:?}");
     marks.sort_unstable();
+    let guests = || 0..scripts.len();
     Became {
-        charged_ps: (0..scripts.len())
-            .map(|guest| pace.model.charged_ps(guest))
-            .collect(),
-        pools: (0..scripts.len())
-            .map(|guest| pace.model.counts(guest).to_vec())
+        charged_ps: guests().map(|one| pace.model.charged_ps(one)).collect(),
+        pools: guests()
+            .map(|one| pace.model.counts(one).to_vec())
             .collect(),
         marks,
         late: pace.late(),
@@ -276,10 +273,8 @@ fn guests_that_meet_slow_one_another_as_the_server_they_share_says() {
     let both = run(&[chase(500), chase(500)], 0, 1);
     // 100 ns for each load in turn, less what the first did not wait at the beginning.
     for charged in &both.charged_ps {
-        assert!(
-            charged.abs_diff(500 * 2 * SERVICE_PS) <= 2 * SERVICE_PS,
-            "{both:?}"
-        );
+        let off = charged.abs_diff(500 * 2 * SERVICE_PS);
+        assert!(off <= 2 * SERVICE_PS, "{both:?}");
     }
 }
 
@@ -424,9 +419,8 @@ proptest! {
 #[test]
 fn with_a_window_some_are_late() {
     let scripts = [chase(300), chase(300), chase(300)];
-    let late: Vec<u64> = (0..10)
-        .map(|seed| run(&scripts, 1_000_000, seed).late.most_ps)
-        .collect();
+    let late = |seed| run(&scripts, 1_000_000, seed).late.most_ps;
+    let late: Vec<u64> = (0..10).map(late).collect();
     assert!(late.iter().any(|late| *late > 0), "{late:?}");
     assert!(late.iter().all(|late| *late < 1_000_000), "{late:?}");
 }
