@@ -42,11 +42,8 @@ fn run(command: &mut Command) -> Ran {
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let seconds = began.elapsed().as_secs_f64();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        text(&output.stderr)
-    );
+    let why = text(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {why}");
     Ran {
         seconds,
         printed: text(&output.stdout),
@@ -68,10 +65,7 @@ impl Bench {
     /// Runs `cxlab attach` with these options on a command. The report is in the
     /// folder of the bench.
     fn attach(&self, options: &[&str], command: &[String]) -> Ran {
-        let behind: Vec<String> = std::iter::once("--".to_owned())
-            .chain(command.iter().cloned())
-            .collect();
-        self.attach_to(options, &behind)
+        self.attach_to(options, &[&["--".to_owned()], command].concat())
     }
 
     /// Like `attach`, with all words that follow the options.
@@ -102,10 +96,8 @@ impl Bench {
 }
 
 fn number(report: &Value, pointer: &str) -> f64 {
-    report
-        .pointer(pointer)
-        .and_then(Value::as_f64)
-        .unwrap_or(f64::NAN)
+    let found = report.pointer(pointer).and_then(Value::as_f64);
+    found.unwrap_or(f64::NAN)
 }
 
 /// What `--verify` says beside its numbers.
@@ -351,11 +343,8 @@ impl Two {
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut next = || {
             let line = lines.next().and_then(Result::ok).unwrap_or_default();
-            let words = line
-                .split(' ')
-                .skip(1)
-                .map(|word| word.parse().unwrap_or(0));
-            words.collect::<Vec<u64>>()
+            let number = |word: &str| word.parse().unwrap_or(0);
+            line.split(' ').skip(1).map(number).collect::<Vec<u64>>()
         };
         let [_pid, first, second] = [next(), next(), next()];
         assert!(
@@ -617,17 +606,16 @@ fn programs(bench: &Bench) {
             false => "cxl".to_owned(),
         };
         let alone = kind.alone.unwrap_or(kind.words);
+        let on = ["--set", topology, "--placement"];
         let placement = place(alone);
-        let fabric = ["--set", topology, "--placement", &placement];
-        let options = [&fabric, kind.options].concat();
-        bench.attach(&[&options[..], &["--verify"]].concat(), &bench.load(alone));
+        let options = [&on[..], &[&placement], kind.options, &["--verify"]].concat();
+        bench.attach(&options, &bench.load(alone));
         let report = bench.report();
         let of = |what: &str| number(&report, &format!("/verified/engine/{what}"));
         let (delay, slowdown) = (kind.times * of("delay_ns"), of("slowdown"));
         let engine_lines = kind.times * (of("misses") + of("prefetches"));
         let placement = place(kind.words);
-        let fabric = ["--set", topology, "--placement", &placement];
-        let options = [&fabric, kind.options].concat();
+        let options = [&on[..], &[&placement], kind.options].concat();
         let runs: Vec<[f64; 3]> = (0..RUNS)
             .map(|_| {
                 bench.attach(&options, &command);
@@ -654,10 +642,7 @@ fn programs(bench: &Bench) {
             engine_lines / 1e6,
             list(&|[.., lines]| format!("{:.1}", lines / 1e6)),
         );
-        if runs
-            .iter()
-            .any(|run| error(run).is_nan() || error(run).abs() > BOUND)
-        {
+        if !runs.iter().all(|run| error(run).abs() <= BOUND) {
             beyond.push(kind.name);
         }
         notes.extend(notes_of(&report).map(|note| format!("{}: {note}", kind.name)));

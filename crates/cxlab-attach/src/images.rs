@@ -99,11 +99,8 @@ impl Image {
 /// Gives places that are known by their bytes in a file the file's own addresses. Files that cannot be read stay
 /// as they are.
 pub fn to_addresses(recording: &mut Recording) {
-    let images: Vec<Image> = recording
-        .images
-        .iter()
-        .map(|path| read(path).unwrap_or_default())
-        .collect();
+    let images = recording.images.iter();
+    let images: Vec<Image> = images.map(|path| read(path).unwrap_or_default()).collect();
     for place in &mut recording.places {
         if let Some(image) = place.image.and_then(|image| images.get(image as usize)) {
             place.address = image.address(place.address);
@@ -168,10 +165,8 @@ mod tests {
         let here = unwinding as *const () as u64;
         let own = sys::own();
         let all = maps::mappings(own).unwrap();
-        let mapping = all
-            .iter()
-            .find(|mapping| (mapping.region.start..mapping.region.end).contains(&here))
-            .unwrap();
+        let holds = |one: &&Mapping| (one.region.start..one.region.end).contains(&here);
+        let mapping = all.iter().find(holds).unwrap();
         let mut images = Images::default();
         let image = images.number(own, mapping).unwrap();
         assert_eq!(images.number(own, mapping), Some(image));

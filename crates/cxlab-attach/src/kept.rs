@@ -59,12 +59,8 @@ impl Measured {
         let time = |ns: f64| (0.01..=1e5).contains(&ns);
         let curve = |curve: &Curve| {
             let sizes = curve.0.iter().map(|lines| lines.bytes);
-            let times = |lines: &Lines| {
-                [lines.alone_ns, lines.apart_ns, lines.stream_ns]
-                    .into_iter()
-                    .all(time)
-            };
-            sizes.eq(SIZES) && curve.0.iter().all(times)
+            let times = |lines: &Lines| [lines.alone_ns, lines.apart_ns, lines.stream_ns];
+            sizes.eq(SIZES) && curve.0.iter().flat_map(times).all(time)
         };
         let Overlap {
             window,
@@ -78,9 +74,8 @@ impl Measured {
             && (misses..=1e5).contains(&stream)
             && curve(&self.small)
             && curve(&self.large)
-            && [self.mark_ns, self.watched_fault_ns]
-                .iter()
-                .all(|ns| (0.0..=1e5).contains(ns))
+            && (0.0..=1e5).contains(&self.mark_ns)
+            && (0.0..=1e5).contains(&self.watched_fault_ns)
     }
 }
 
@@ -111,14 +106,12 @@ impl Machine {
     /// The machine of `/proc/cpuinfo`, without its kernel.
     fn of(info: &str) -> Machine {
         let field = |name: &str| calibrate::processor_field(info, name).unwrap_or_default();
+        let processors = info.lines().filter(|line| line.starts_with("processor"));
         let names = ["vendor_id", "cpu family", "model", "stepping", "model name"];
         Machine {
             processor: names.map(field).join(" "),
             microcode: field("microcode").to_owned(),
-            processors: info
-                .lines()
-                .filter(|line| line.starts_with("processor"))
-                .count(),
+            processors: processors.count(),
             kernel: String::new(),
             guest: calibrate::is_guest(info),
         }
@@ -149,6 +142,12 @@ pub(crate) fn folder() -> Option<PathBuf> {
     let cache = named("XDG_CACHE_HOME").filter(absolute);
     let cache = cache.or_else(|| Some(named("HOME").filter(absolute)?.join(".cache")));
     cache.map(|cache| cache.join("cxlab/attach"))
+}
+
+/// Makes a folder that is this user's alone.
+pub(crate) fn make(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)
 }
 
 /// Whether a host of that name with that processor is this machine. Neither is known of no machine.
@@ -254,10 +253,7 @@ fn read(path: &Path, machine: &Machine) -> io::Result<Measured> {
 /// Writes the file beside its place and renames it, so that no reader sees a part.
 fn write(path: &Path, machine: &Machine, measured: &Measured) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    make(folder)?;
     let kept = Kept {
         format: FORMAT,
         machine: machine.clone(),

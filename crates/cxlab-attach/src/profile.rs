@@ -203,7 +203,7 @@ pub struct Samples {
 }
 
 /// Samples of a program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Profile {
     /// What there is.
     pub samples: Samples,
@@ -250,11 +250,10 @@ impl Profile {
     }
 
     /// Number of events of that kind, and the part of it that is open because they were sampled. `None` without any.
-    fn sum(&self, of: fn(&Role) -> bool) -> Option<(f64, f64)> {
-        let events = self.samples.events.iter().filter(|event| of(&event.role));
-        let seen: Vec<&EventUse> = events
-            .filter(|event| event.samples > 0 || event.counted)
-            .collect();
+    fn sum(&self, role: Role) -> Option<(f64, f64)> {
+        let events = self.samples.events.iter().filter(|one| one.role == role);
+        let seen = events.filter(|event| event.samples > 0 || event.counted);
+        let seen: Vec<&EventUse> = seen.collect();
         let samples: u64 = seen.iter().map(|event| event.samples).sum();
         let open = share(1.0, samples as f64).sqrt();
         let all = seen.iter().map(|event| event.events).sum();
@@ -317,11 +316,8 @@ impl ProfileReader {
                     )));
                 }
             });
-            if let Role::Loads {
-                misses_only: false, ..
-            } = role
-                && !attr.has(Format::DataSrc)
-            {
+            let all = matches!(role, Role::Loads { misses_only, .. } if !misses_only);
+            if all && !attr.has(Format::DataSrc) {
                 return Err(ProfileError::Lacks(format!(
                     "the samples of {name} do not say where loads found their data; record with -d"
                 )));
@@ -341,17 +337,10 @@ impl ProfileReader {
                 names.join(", ")
             )));
         }
+        let mut profile = Profile::default();
+        profile.samples.events = events;
         Ok(ProfileReader {
-            profile: Profile {
-                samples: Samples {
-                    events,
-                    ..Samples::default()
-                },
-                loads: Vec::new(),
-                calls: Vec::new(),
-                history: Vec::new(),
-                span_ns: 0,
-            },
+            profile,
             periods,
             only,
             calls: [Vec::new()].into(),
@@ -498,15 +487,9 @@ fn name_of(found: Found) -> &'static str {
         Found::Cache(_) => "L4",
         Found::UnderWay => "under way",
         Found::OtherCache => "another core's cache",
-        Found::Memory {
-            remote: false,
-            cxl: false,
-        } => "memory",
-        Found::Memory {
-            remote: true,
-            cxl: false,
-        } => "another node's memory",
         Found::Memory { cxl: true, .. } => "CXL memory",
+        Found::Memory { remote: true, .. } => "another node's memory",
+        Found::Memory { .. } => "memory",
         Found::Device => "a device",
         Found::Unknown => "unknown",
     }

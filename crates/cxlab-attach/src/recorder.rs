@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use indexmap::IndexSet;
@@ -72,6 +73,11 @@ pub(crate) struct Recorder {
     thread_ns: f64,
 }
 
+/// All phases of a process.
+fn all_of(pid: Tid) -> RangeInclusive<(Tid, PhaseId)> {
+    (pid, PhaseId::MIN)..=(pid, PhaseId::MAX)
+}
+
 /// Drops the window that stands for least, whose part goes to one beside it. The last two stay, of which
 /// nobody knows yet what they will stand for.
 fn make_room(windows: &mut Vec<WindowRecord>) {
@@ -91,10 +97,8 @@ fn make_room(windows: &mut Vec<WindowRecord>) {
 /// compared with those that were taken nearest to it.
 fn find_cached(mut windows: Vec<&mut WindowRecord>) {
     windows.sort_by_key(|window| window.number);
-    let lines: Vec<BTreeSet<u64>> = windows
-        .iter()
-        .map(|window| touched(&window.steps).into_keys().collect())
-        .collect();
+    let lines = |window: &&mut WindowRecord| touched(&window.steps).into_keys().collect();
+    let lines: Vec<BTreeSet<u64>> = windows.iter().map(lines).collect();
     for (at, window) in windows.into_iter().enumerate() {
         let from = at.saturating_sub(reuse::WINDOWS / 2);
         let to = lines.len().min(from + reuse::WINDOWS);
@@ -156,26 +160,18 @@ impl Recorder {
     }
 
     fn place(&mut self, pid: Tid, address: u64) -> u32 {
-        let place = self.code_place(pid, address);
+        let place = self.in_image(pid, address).unwrap_or(CodePlace {
+            image: None,
+            address,
+        });
         number(&mut self.places, place)
     }
 
-    fn code_place(&mut self, pid: Tid, address: u64) -> CodePlace {
-        let none = CodePlace {
-            image: None,
-            address,
-        };
-        let Some(process) = self.processes.get(&pid) else {
-            return none;
-        };
-        let Some(mapping) = holding(&process.mappings, address).map(|at| &process.mappings[at])
-        else {
-            return none;
-        };
-        match self.images.number(pid, mapping) {
-            Some(image) => self.images.place(image, mapping, address),
-            None => none,
-        }
+    fn in_image(&mut self, pid: Tid, address: u64) -> Option<CodePlace> {
+        let mappings = &self.processes.get(&pid)?.mappings;
+        let mapping = &mappings[holding(mappings, address)?];
+        let image = self.images.number(pid, mapping)?;
+        Some(self.images.place(image, mapping, address))
     }
 
     /// The object that an address belongs to.
@@ -203,10 +199,8 @@ impl Recorder {
         });
         let file = [Some(mapping), before].into_iter().flatten();
         for mapping in file {
-            let program = process
-                .mappings
-                .iter()
-                .any(|other| other.executable && other.name == mapping.name);
+            let mut all = process.mappings.iter();
+            let program = all.any(|other| other.executable && other.name == mapping.name);
             if program && let Some(image) = self.images.number(pid, mapping) {
                 return Some(Object::Static(self.images.place(image, mapping, address)));
             }
@@ -216,10 +210,8 @@ impl Recorder {
             "/dev/zero" => "tables of allocation sites",
             name => name,
         };
-        Some(Object::Mapping(
-            name.to_owned(),
-            mapping.region.end - mapping.region.start,
-        ))
+        let bytes = mapping.region.end - mapping.region.start;
+        Some(Object::Mapping(name.to_owned(), bytes))
     }
 
     fn site(&mut self, pid: Tid, tid: Tid, tables: Tables, number: u32) -> Option<Object> {
@@ -312,16 +304,14 @@ impl Recorder {
 
     /// A process forked another one, which executes the same code: what windows saw of it is true there too.
     pub(crate) fn forked(&mut self, parent: Tid, child: Tid) {
-        let known = self
-            .open
-            .range((parent, PhaseId::MIN)..=(parent, PhaseId::MAX));
+        let known = self.open.range(all_of(parent));
         let known: Vec<(PhaseId, Vec<WindowRecord>)> = known
             .map(|((_, phase), record)| (*phase, record.windows.clone()))
             .collect();
         for (phase, mut windows) in known {
-            windows
-                .iter_mut()
-                .for_each(|window| window.stands_for = 0.0);
+            for window in &mut windows {
+                window.stands_for = 0.0;
+            }
             let record = PhaseRecord {
                 windows,
                 ..PhaseRecord::default()
@@ -333,15 +323,10 @@ impl Recorder {
     /// The process executes another program, or has ended.
     pub(crate) fn end(&mut self, pid: Tid) {
         self.processes.remove(&pid);
-        let phases: Vec<(Tid, PhaseId)> = self
-            .open
-            .range((pid, PhaseId::MIN)..=(pid, PhaseId::MAX))
-            .map(|(key, _)| *key)
-            .collect();
-        let mut ended: Vec<PhaseRecord> = phases
-            .iter()
-            .filter_map(|key| self.open.remove(key))
-            .collect();
+        let phases = self.open.range(all_of(pid)).map(|(key, _)| *key);
+        let phases: Vec<(Tid, PhaseId)> = phases.collect();
+        let ended = phases.iter().filter_map(|key| self.open.remove(key));
+        let mut ended: Vec<PhaseRecord> = ended.collect();
         let windows = ended.iter_mut().flat_map(|phase| &mut phase.windows);
         find_cached(windows.collect());
         self.done.append(&mut ended);

@@ -14,7 +14,7 @@ use crate::located::LocatedPhase;
 use crate::model::{Window, WindowUse};
 use crate::onward::go_on;
 use crate::placement::{Layout, PAGE, Placement};
-use crate::recording::{Mappings, Recording, WindowRecord};
+use crate::recording::{Mappings, PhaseRecord, Recording, WindowRecord};
 use crate::{GOLDEN, drawn};
 
 /// Where a program's memory is taken to be.
@@ -51,11 +51,8 @@ const PART: u64 = 2 << 20;
 /// Parts of mappings by lines missed for each of their bytes, hottest first.
 fn hottest(recording: &Recording) -> Vec<Heat> {
     let mut parts: Vec<Heat> = Vec::new();
-    let mut placed: Vec<(u64, u64)> = recording
-        .mappings
-        .iter()
-        .flat_map(|mappings| mappings.0.iter().map(|placed| (placed.start, placed.end)))
-        .collect();
+    let placed = recording.mappings.iter().flat_map(|mappings| &mappings.0);
+    let mut placed: Vec<(u64, u64)> = placed.map(|one| (one.start, one.end)).collect();
     placed.sort_unstable();
     for (start, end) in placed {
         match parts.last_mut() {
@@ -132,15 +129,12 @@ pub fn cost(recording: &Recording, fabric: &mut dyn Fabric, choice: Choice) -> C
     let pools = fabric.pools().len();
     let windows = windows(recording, fabric, choice);
     // Estimates do not depend on latencies, and a choice is tried at several.
-    let estimates: Vec<Option<Estimate>> = recording
-        .phases
-        .iter()
-        .zip(&windows)
-        .map(|(phase, windows)| {
-            let counted = windows.iter().map(|(counts, window)| (*counts, window));
-            Estimate::weighted(counted, phase.machine.as_ref()?, phase.chance())
-        })
-        .collect();
+    let estimates = recording.phases.iter().zip(&windows);
+    let estimates = estimates.map(|(phase, windows)| {
+        let counted = windows.iter().map(|(counts, window)| (*counts, window));
+        Estimate::weighted(counted, phase.machine.as_ref()?, phase.chance())
+    });
+    let estimates: Vec<Option<Estimate>> = estimates.collect();
     let mut lines = vec![Demand::default(); pools];
     for (phase, estimate) in recording.phases.iter().zip(&estimates) {
         let Some(estimate) = estimate else { continue };
@@ -154,13 +148,12 @@ pub fn cost(recording: &Recording, fabric: &mut dyn Fabric, choice: Choice) -> C
     let running_ns = recording.running_ns.max(recording.cpu_ns / threads);
     let delay = |answers: &[Answer]| -> f64 {
         let phases = recording.phases.iter().zip(&estimates);
-        phases
-            .filter_map(|(phase, estimate)| {
-                let (estimate, machine) = (estimate.as_ref()?, phase.machine.as_ref()?);
-                let time_ns = phase.instructions * estimate.instruction_ns();
-                Some(time_ns * estimate.delay(answers, machine))
-            })
-            .sum()
+        let delays = phases.filter_map(|(phase, estimate)| {
+            let (estimate, machine) = (estimate.as_ref()?, phase.machine.as_ref()?);
+            let time_ns = phase.instructions * estimate.instruction_ns();
+            Some(time_ns * estimate.delay(answers, machine))
+        });
+        delays.sum()
     };
     let in_flight = (recording.overlap.stream, threads);
     let answers = settled(fabric, &lines, in_flight, running_ns, &delay);
@@ -181,11 +174,8 @@ fn windows(
         Choice::Placed(placement) => placement,
         Choice::Hottest(_) => Placement::Cxl,
     };
-    let layouts: Vec<Layout> = recording
-        .mappings
-        .iter()
-        .map(|mappings| mappings.layout(placement))
-        .collect();
+    let layouts = recording.mappings.iter();
+    let layouts: Vec<Layout> = layouts.map(|one| one.layout(placement)).collect();
     let local = match choice {
         Choice::Placed(_) => BTreeMap::new(),
         Choice::Hottest(bytes) => local_shares(recording, bytes),
@@ -206,10 +196,8 @@ fn windows(
         let used = go_on(model, window.steps.clone(), window.before, &mut find);
         Some((share, used))
     };
-    let phases = recording.phases.iter();
-    phases
-        .map(|phase| phase.shares().filter_map(of).collect())
-        .collect()
+    let windows = |phase: &PhaseRecord| phase.shares().filter_map(of).collect();
+    recording.phases.iter().map(windows).collect()
 }
 
 /// Delay without that of one object, if its memory were local, in nanoseconds.
@@ -246,10 +234,8 @@ mod tests {
         assert_eq!(of(Choice::Placed(Placement::Above(2 * MIB))), 0.0);
         assert_eq!(of(Choice::Hottest(4 * MIB)), 0.0);
         let lines = cost(&recording, &mut fabric, Choice::Hottest(MIB)).lines;
-        assert!(
-            (lines[0] / (lines[1] + lines[2]) - 1.0).abs() < 0.05,
-            "{lines:?}"
-        );
+        let ratio = lines[0] / (lines[1] + lines[2]);
+        assert!((ratio - 1.0).abs() < 0.05, "{lines:?}");
         assert_eq!(cxl_bytes(&recording, Choice::Hottest(MIB)), MIB);
         assert_eq!(mapped_bytes(&recording), 2 * MIB);
     }
@@ -280,10 +266,8 @@ mod tests {
                 let phases = locate(&read, &two(), Placement::Cxl, &LATENCY_NS);
                 let left = without(&phases, 1);
                 assert!(left >= -1.0, "{left}");
-                for choice in [
-                    Choice::Placed(Placement::LocalFirst(MIB)),
-                    Choice::Hottest(MIB),
-                ] {
+                let first = Choice::Placed(Placement::LocalFirst(MIB));
+                for choice in [first, Choice::Hottest(MIB)] {
                     let delay_ns = cost(&read, &mut two(), choice).delay_ns;
                     assert!(delay_ns >= 0.0, "{delay_ns}");
                 }

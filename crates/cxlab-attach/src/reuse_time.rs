@@ -90,7 +90,7 @@ pub struct ReuseTimes {
 }
 
 /// What watched lines say of the lines of a phase.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Beyond {
     /// Part of the lines that have left the cache when they are touched again.
     pub part: f64,

@@ -186,15 +186,12 @@ impl<'a> Tracer<'a> {
 
     /// The next time at which a thread must be released or sampled.
     fn next_due(&self) -> Option<Instant> {
-        let due = self
-            .threads
-            .values()
-            .filter_map(|thread| match thread.state {
-                State::Held { until, .. } => Some(until),
-                State::Running => thread.again,
-                _ => None,
-            });
-        due.min()
+        let due = |thread: &Thread| match thread.state {
+            State::Held { until, .. } => Some(until),
+            State::Running => thread.again,
+            _ => None,
+        };
+        self.threads.values().filter_map(due).min()
     }
 
     /// Stops threads whose next sample is due before the next epoch.
@@ -560,11 +557,8 @@ impl<'a> Tracer<'a> {
         let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
         let later = !elsewhere && self.threads.values().any(Thread::is_unknown);
         let later = if later { schedule::LATER } else { 1 };
-        let paid = if self.are_windows_paid() {
-            1
-        } else {
-            schedule::UNPAID
-        };
+        let paid = self.are_windows_paid();
+        let paid = if paid { 1 } else { schedule::UNPAID };
         self.last_window.elapsed() >= mean * cost * later * paid
     }
 

@@ -165,7 +165,7 @@ impl Profile {
         };
         let [least, beyond_ns, most] = sums.beyond(&outstanding, miss_ns);
         // An event that counts all lines also has those that were prefetched.
-        let counted = self.sum(|role| *role == Role::Lines);
+        let counted = self.sum(Role::Lines);
         let counted = counted.map_or(0.0, |(lines, _)| lines);
         let all_lines: f64 = sums.lines.iter().sum();
         let scale = (counted / all_lines.max(1.0)).max(1.0);
@@ -219,25 +219,22 @@ impl Profile {
         let hits = self.samples.found.get(LAST_LEVEL);
         let hits = hits.filter(|found| found.mean_cycles > 0.0);
         let sampled = hits.zip(clock.cycle_ns);
-        sampled
-            .map(|(found, cycle_ns)| found.mean_cycles * cycle_ns)
-            .or(machine.lookup_ns)
+        let sampled = sampled.map(|(found, cycle_ns)| found.mean_cycles * cycle_ns);
+        sampled.or(machine.lookup_ns)
     }
 
     /// For how long the program has misses outstanding natively.
     fn outstanding(&self, clock: &Clock, machine: &Sampled) -> Result<Outstanding, ProfileError> {
-        let counted = self.sum(|role| *role == Role::Outstanding);
-        let stalled = self.sum(|role| *role == Role::Stalls);
-        let retired: f64 = self
-            .loads
-            .iter()
-            .map(|load| load.loads * f64::from(load.retire_cycles))
-            .sum();
-        let known = [counted, stalled].into_iter().flatten().next().is_some() || retired > 0.0;
-        let cycle_ns = match (clock.cycle_ns, known) {
-            (Some(cycle_ns), _) => cycle_ns,
-            (None, false) => 0.0,
-            (None, true) => {
+        let counted = self.sum(Role::Outstanding);
+        let stalled = self.sum(Role::Stalls);
+        let loads = self.loads.iter();
+        let retired = loads.map(|load| load.loads * f64::from(load.retire_cycles));
+        let retired: f64 = retired.sum();
+        let known = counted.or(stalled).is_some() || retired > 0.0;
+        let cycle_ns = match clock.cycle_ns {
+            Some(cycle_ns) => cycle_ns,
+            None if !known => 0.0,
+            None => {
                 return Err(ProfileError::Lacks(
                     "the profile does not say how long a cycle is; record cycles and task-clock too (-e \
                      cycles,task-clock)"
@@ -333,7 +330,7 @@ impl Profile {
         let sum: f64 = placed.iter().map(|load| load.part).sum();
         let squares: f64 = placed.iter().map(|load| load.part * load.part).sum();
         let loads = share(squares, sum * sum);
-        let counted = self.sum(|role| *role == Role::Outstanding);
+        let counted = self.sum(Role::Outstanding);
         let counted = counted.map_or(0.0, |(_, open)| open);
         (loads + counted * counted).sqrt()
     }
@@ -447,16 +444,11 @@ struct Clock {
 
 impl Clock {
     fn of(profile: &Profile, machine: &Sampled) -> Result<Clock, ProfileError> {
-        let clock = profile.sum(|role| *role == Role::Clock).map(|(ns, _)| ns);
-        let cycles = profile
-            .sum(|role| *role == Role::Cycles)
-            .map(|(all, _)| all)
-            .filter(|cycles| *cycles > 0.0);
-        let nominal_ns = profile
-            .samples
-            .processor
-            .as_deref()
-            .and_then(nominal_cycle_ns);
+        let clock = profile.sum(Role::Clock).map(|(ns, _)| ns);
+        let cycles = profile.sum(Role::Cycles);
+        let cycles = cycles.map(|(all, _)| all).filter(|cycles| *cycles > 0.0);
+        let processor = profile.samples.processor.as_deref();
+        let nominal_ns = processor.and_then(nominal_cycle_ns);
         let by_cycles = cycles.zip(nominal_ns).map(|(cycles, ns)| cycles * ns);
         let cpu_ns = machine.cpu_ns.or(clock).or(by_cycles);
         let Some(cpu_ns) = cpu_ns.filter(|cpu_ns| *cpu_ns > 0.0) else {
@@ -541,10 +533,8 @@ impl Numbers {
             _ => calls,
         };
         // Addresses of callers are behind their calls.
-        let places = calls
-            .iter()
-            .map(|call| self.place(space, call.saturating_sub(1)));
-        let places = places.collect();
+        let place = |call: &u64| self.place(space, call.saturating_sub(1));
+        let places = calls.iter().map(place).collect();
         self.stacks.insert_full(places).0 as u32
     }
 
