@@ -105,15 +105,10 @@ fn chase_made(words: &[u64], steps: usize) -> u64 {
     const CODE: [u8; 13] = [
         0x31, 0xc0, 0x48, 0x8b, 0x04, 0xc7, 0x48, 0xff, 0xce, 0x75, 0xf7, 0xc3, 0x90,
     ];
-    let (access, kind) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let page = mapped(4096);
     // SAFETY: A new page is written and then executed. The code reads `words` at indices that are in it, and
     // uses only registers that a call may change.
     unsafe {
-        let page = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
-        assert!(page != libc::MAP_FAILED, "no memory for code");
         std::ptr::copy_nonoverlapping(CODE.as_ptr(), page.cast(), CODE.len());
         assert_eq!(
             libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_EXEC),
@@ -124,8 +119,34 @@ fn chase_made(words: &[u64], steps: usize) -> u64 {
     }
 }
 
-fn per_step(began: Instant, steps: usize) -> f64 {
-    began.elapsed().as_secs_f64() * 1e9 / steps as f64
+/// Prints how long each of `count` steps of some work takes.
+fn timed<T>(step: &str, count: usize, work: impl FnOnce() -> T) {
+    let began = Instant::now();
+    black_box(work());
+    let each_ns = began.elapsed().as_secs_f64() * 1e9 / count as f64;
+    println!("{step} {each_ns:.2} ns");
+}
+
+/// Two arrays to chase through. Prints where they are.
+fn two_cycles(bytes: usize) -> [Vec<u64>; 2] {
+    let arrays = [cycle(bytes), cycle(bytes)];
+    println!("pid {}", std::process::id());
+    for (name, array) in ["first", "second"].iter().zip(&arrays) {
+        println!("{name} {} {}", array.as_ptr().addr(), array.len() * 8);
+    }
+    arrays
+}
+
+/// New memory of this process.
+fn mapped(bytes: usize) -> *mut libc::c_void {
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: A new mapping, which nothing else uses.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    assert!(start != libc::MAP_FAILED, "no memory");
+    start
 }
 
 fn spin(time: Duration) -> u64 {
@@ -153,74 +174,55 @@ fn main() {
     match words.get(1).map(String::as_str) {
         Some("chase") => {
             let (lines, steps) = (cycle(mib(2)), number(3));
-            let began = Instant::now();
-            black_box(chase(&lines, 0, steps));
-            println!("step {:.2} ns", per_step(began, steps));
+            timed("step", steps, || chase(&lines, 0, steps));
         }
         Some("two") => {
-            let (first, second) = (cycle(mib(2)), cycle(mib(2)));
             let (steps, a, b) = (number(3), number(4), number(5));
-            println!("pid {}", std::process::id());
-            for (name, array) in [("first", &first), ("second", &second)] {
-                println!("{name} {} {}", array.as_ptr().addr(), array.len() * 8);
-            }
-            let began = Instant::now();
-            let (mut x, mut y) = (0, 0);
-            for _ in 0..steps / (a + b) {
-                x = chase(&first, x, a);
-                y = chase(&second, y, b);
-            }
-            black_box((x, y));
-            println!("step {:.2} ns", per_step(began, steps));
+            let [first, second] = two_cycles(mib(2));
+            timed("step", steps, || {
+                let (mut x, mut y) = (0, 0);
+                for _ in 0..steps / (a + b) {
+                    x = chase(&first, x, a);
+                    y = chase(&second, y, b);
+                }
+                (x, y)
+            });
         }
         Some("random") => {
             let (lines, reads) = (cycle(mib(2)), number(3));
-            let began = Instant::now();
-            black_box(read_at_random(&lines, reads));
-            println!("read {:.2} ns", per_step(began, reads));
+            timed("read", reads, || read_at_random(&lines, reads));
         }
         Some("sparse") => {
             let (words, first) = walk(mib(2) / 4096, 4096, true);
-            let began = Instant::now();
-            black_box(chase(&words, first, number(3)));
-            println!("step {:.2} ns", per_step(began, number(3)));
+            timed("step", number(3), || chase(&words, first, number(3)));
         }
         Some("scattered") => {
             let (words, _) = walk(mib(2) / 4096, 4096, true);
             let pages = mib(2) as u64 / 4096;
             let (mut state, mut none) = (1, 0);
-            let began = Instant::now();
-            for _ in 0..number(3) {
-                // Each step needs what the one before has read.
-                let page = ((random(&mut state) + none) % pages) as usize;
-                none = words[page * 512 + line_of(page) * 8] >> 63;
-            }
-            black_box(none);
-            println!("step {:.2} ns", per_step(began, number(3)));
+            timed("step", number(3), || {
+                for _ in 0..number(3) {
+                    // Each step needs what the one before has read.
+                    let page = ((random(&mut state) + none) % pages) as usize;
+                    none = words[page * 512 + line_of(page) * 8] >> 63;
+                }
+                none
+            });
         }
         Some("conflicts") => {
             let (words, first) = walk(number(3), number(2) << 10, false);
-            let began = Instant::now();
-            black_box(chase(&words, first, number(4)));
-            println!("step {:.2} ns", per_step(began, number(4)));
+            timed("step", number(4), || chase(&words, first, number(4)));
         }
         Some("huge") => {
             let bytes = mib(2);
-            let (access, kind) = (
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            );
+            let start = mapped(bytes);
             // SAFETY: A new mapping of that size is used as words.
             let lines = unsafe {
-                let start = libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0);
-                assert!(start != libc::MAP_FAILED, "no memory");
                 libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
                 std::slice::from_raw_parts_mut(start.cast::<u64>(), bytes / 8)
             };
             lines.fill(1);
-            let began = Instant::now();
-            black_box(read_at_random(lines, number(3)));
-            println!("read {:.2} ns", per_step(began, number(3)));
+            timed("read", number(3), || read_at_random(lines, number(3)));
         }
         Some("phases") => {
             let (lines, steps) = (cycle(mib(2)), number(4));
@@ -333,9 +335,7 @@ fn main() {
         #[cfg(target_arch = "x86_64")]
         Some("code") => {
             let (lines, steps) = (cycle(mib(2)), number(3));
-            let began = Instant::now();
-            black_box(chase_made(&lines, steps));
-            println!("step {:.2} ns", per_step(began, steps));
+            timed("step", steps, || chase_made(&lines, steps));
         }
         Some("forks") => {
             let lines = cycle(mib(3));
@@ -355,14 +355,9 @@ fn main() {
             println!("forks {} done", number(2));
         }
         Some("threads") => {
-            let (first, second) = (cycle(mib(2)), cycle(mib(2)));
-            println!("pid {}", std::process::id());
-            for (name, array) in [("first", &first), ("second", &second)] {
-                println!("{name} {} {}", array.as_ptr().addr(), array.len() * 8);
-            }
-            let steps = number(3);
+            let (steps, arrays) = (number(3), two_cycles(mib(2)));
             std::thread::scope(|scope| {
-                for lines in [&first, &second] {
+                for lines in &arrays {
                     scope.spawn(move || black_box(chase(lines, 0, steps)));
                 }
             });
@@ -406,44 +401,37 @@ fn main() {
         }
         Some("stream") => {
             let values = vec![1u64; mib(2) / 8];
-            let began = Instant::now();
-            for _ in 0..number(3) {
-                black_box(
-                    values
-                        .iter()
-                        .fold(0u64, |sum, value| sum.wrapping_add(*value)),
-                );
-            }
-            let bytes = values.len() * 8 * number(3);
-            println!("line {:.2} ns", per_step(began, bytes / 64));
+            timed("line", values.len() / 8 * number(3), || {
+                for _ in 0..number(3) {
+                    black_box(values.iter().copied().fold(0, u64::wrapping_add));
+                }
+            });
         }
         Some("write") => {
             let mut values = vec![0u64; mib(2) / 8];
-            let began = Instant::now();
-            for pass in 0..number(3) as u64 {
-                black_box(&mut values).fill(pass);
-            }
-            let bytes = values.len() * 8 * number(3);
-            println!("line {:.2} ns", per_step(began, bytes / 64));
+            timed("line", values.len() / 8 * number(3), || {
+                for pass in 0..number(3) as u64 {
+                    black_box(&mut values).fill(pass);
+                }
+            });
         }
         Some(kind @ ("heap" | "zeroed")) => {
             let (size, passes) = (number(4) << 10, number(3));
-            let began = Instant::now();
-            for pass in 0..passes {
-                let blocks: Vec<Vec<u8>> = (0..mib(2) / size)
-                    .map(|_| {
-                        let mut block = match kind {
-                            "heap" => Vec::with_capacity(size),
-                            _ => vec![0; size],
-                        };
-                        block.clear();
-                        block.resize(size, pass as u8);
-                        block
-                    })
-                    .collect();
-                black_box(&blocks);
-            }
-            println!("line {:.2} ns", per_step(began, mib(2) / 64 * passes));
+            let block = |pass: usize| {
+                let mut block = match kind {
+                    "heap" => Vec::with_capacity(size),
+                    _ => vec![0; size],
+                };
+                block.clear();
+                block.resize(size, pass as u8);
+                block
+            };
+            timed("line", mib(2) / 64 * passes, || {
+                for pass in 0..passes {
+                    let blocks = (0..mib(2) / size).map(|_| block(pass));
+                    black_box(&blocks.collect::<Vec<Vec<u8>>>());
+                }
+            });
         }
         Some("spin") => {
             let time = Duration::from_millis(number(2) as u64);

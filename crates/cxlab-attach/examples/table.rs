@@ -42,11 +42,8 @@ fn run(command: &mut Command) -> Ran {
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let seconds = began.elapsed().as_secs_f64();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        text(&output.stderr)
-    );
+    let why = text(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {why}");
     Ran {
         seconds,
         printed: text(&output.stdout),
@@ -68,10 +65,7 @@ impl Bench {
     /// Runs `cxlab attach` with these options on a command. The report is in the
     /// folder of the bench.
     fn attach(&self, options: &[&str], command: &[String]) -> Ran {
-        let behind: Vec<String> = std::iter::once("--".to_owned())
-            .chain(command.iter().cloned())
-            .collect();
-        self.attach_to(options, &behind)
+        self.attach_to(options, &[&["--".to_owned()], command].concat())
     }
 
     /// Like `attach`, with all words that follow the options.
@@ -102,141 +96,100 @@ impl Bench {
 }
 
 fn number(report: &Value, pointer: &str) -> f64 {
-    report
-        .pointer(pointer)
-        .and_then(Value::as_f64)
-        .unwrap_or(f64::NAN)
+    let found = report.pointer(pointer).and_then(Value::as_f64);
+    found.unwrap_or(f64::NAN)
 }
 
-fn shell(script: &str) -> Vec<String> {
-    ["sh", "-c", script].map(str::to_owned).to_vec()
+/// What `--verify` says beside its numbers.
+fn notes_of(report: &Value) -> impl Iterator<Item = &str> {
+    let said = report.pointer("/verified/notes").and_then(Value::as_array);
+    said.into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn plain(command: &[String]) -> Ran {
     run(Command::new(&command[0]).args(&command[1..]))
 }
 
-/// Real programs: a name, the program that must be installed, and the command.
-#[expect(clippy::too_many_lines, reason = "one program after the other")]
-fn real(folder: &Path) -> Vec<(&'static str, &'static str, Vec<String>)> {
-    let here = folder.display();
-    vec![
-        (
-            "gzip, 24 MB",
-            "gzip",
-            shell(&format!("gzip -c {here}/text > /dev/null")),
-        ),
-        (
-            "sqlite3, 200,000 rows",
-            "sqlite3",
-            shell(
-                "sqlite3 :memory: 'create table t(a integer primary key, b); with recursive n(i) as \
-                 (select 1 union all select i+1 from n where i < 200000) insert into t select i, \
-                 hex(i * 7919) from n; create index x on t(b); select count(*) from t where b like \
-                 \"%37%\";' > /dev/null",
-            ),
-        ),
-        (
-            "redis-server and 20,000 requests",
-            "redis-server",
-            shell(&format!(
-                "redis-server --port 0 --unixsocket {here}/redis --save '' > /dev/null & until \
-                 redis-cli -s {here}/redis ping > /dev/null 2>&1; do sleep 0.01; done; \
-                 redis-benchmark -s {here}/redis -n 20000 -r 100000 -t set,get -q > /dev/null; \
-                 redis-cli -s {here}/redis shutdown nosave; wait"
-            )),
-        ),
-        (
-            "python3, dictionary of 400,000",
-            "python3",
-            shell("python3 -c 'd = {str(i): i for i in range(400000)}; print(sum(d.values()))'"),
-        ),
-        (
-            "bzip2, 24 MB",
-            "bzip2",
-            shell(&format!("bzip2 -c {here}/text > /dev/null")),
-        ),
-        (
-            "xz -1, 24 MB",
-            "xz",
-            shell(&format!("xz -1 -T1 -c {here}/text > /dev/null")),
-        ),
-        (
-            "sort, a million lines",
-            "sort",
-            shell(&format!("LC_ALL=C sort -k4 {here}/text > /dev/null")),
-        ),
-        (
-            "awk, sums by key",
-            "awk",
-            shell(&format!(
-                "awk '{{ s[$2 % 5000] += $4 }} END {{ for (k in s) t += s[k]; print t }}' {here}/text"
-            )),
-        ),
-        (
-            "sed, three substitutions",
-            "sed",
-            shell(&format!(
-                "sed -e 's/line/row/' -e 's/of/in/' -e 's/[0-9]*$/x/' {here}/text > /dev/null"
-            )),
-        ),
-        (
-            "grep, a pattern",
-            "grep",
-            shell(&format!(
-                "for i in 1 2 3 4; do grep -cE '(1|7)+9.*of 3.*[0-4]$' {here}/text; done"
-            )),
-        ),
-        (
-            "perl, words counted",
-            "perl",
-            shell(&format!(
-                "perl -ne '$c{{$_}}++ for split; END {{ print scalar(keys %c) }}' {here}/text"
-            )),
-        ),
-        (
-            "sha256sum, 24 MB eight times",
-            "sha256sum",
-            shell(&format!(
-                "cat {here}/text {here}/text {here}/text {here}/text {here}/text {here}/text \
-                 {here}/text {here}/text | sha256sum"
-            )),
-        ),
-        (
-            "tar and gzip -1",
-            "tar",
-            shell(&format!(
-                "tar -cf - -C {here} text file.c | gzip -1 > /dev/null"
-            )),
-        ),
-        (
-            "git, a file added",
-            "git",
-            shell(&format!(
-                "cd {here} && rm -rf repository && git init -q repository && cp text repository && \
-                 cd repository && git add text && git -c user.name=a -c user.email=a@b commit -qm one"
-            )),
-        ),
-        (
-            "node, arrays sorted",
-            "node",
-            shell(
-                "node -e 'let s = 1; const next = () => (s = (s * 48271) % 2147483647); \
-                 console.log(Array.from({ length: 400000 }, next).sort((a, b) => a - b)[7])'",
-            ),
-        ),
-        (
-            "python3, sums in a loop",
-            "python3",
-            shell("python3 -c 'print(sum(i * i % 7 for i in range(6000000)))'"),
-        ),
-        (
-            "gcc -O2, one file",
-            "gcc",
-            shell(&format!("gcc -O2 -c -o /dev/null {here}/file.c")),
-        ),
-    ]
-}
+/// Real programs: a name, the program that must be installed, and a script in the folder of the files.
+const REAL: [(&str, &str, &str); 17] = [
+    ("gzip, 24 MB", "gzip", "gzip -c text > /dev/null"),
+    (
+        "sqlite3, 200,000 rows",
+        "sqlite3",
+        "sqlite3 :memory: 'create table t(a integer primary key, b); with recursive n(i) as \
+         (select 1 union all select i+1 from n where i < 200000) insert into t select i, \
+         hex(i * 7919) from n; create index x on t(b); select count(*) from t where b like \
+         \"%37%\";' > /dev/null",
+    ),
+    (
+        "redis-server and 20,000 requests",
+        "redis-server",
+        "redis-server --port 0 --unixsocket redis --save '' > /dev/null & until \
+         redis-cli -s redis ping > /dev/null 2>&1; do sleep 0.01; done; \
+         redis-benchmark -s redis -n 20000 -r 100000 -t set,get -q > /dev/null; \
+         redis-cli -s redis shutdown nosave; wait",
+    ),
+    (
+        "python3, dictionary of 400,000",
+        "python3",
+        "python3 -c 'd = {str(i): i for i in range(400000)}; print(sum(d.values()))'",
+    ),
+    ("bzip2, 24 MB", "bzip2", "bzip2 -c text > /dev/null"),
+    ("xz -1, 24 MB", "xz", "xz -1 -T1 -c text > /dev/null"),
+    (
+        "sort, a million lines",
+        "sort",
+        "LC_ALL=C sort -k4 text > /dev/null",
+    ),
+    (
+        "awk, sums by key",
+        "awk",
+        "awk '{ s[$2 % 5000] += $4 } END { for (k in s) t += s[k]; print t }' text",
+    ),
+    (
+        "sed, three substitutions",
+        "sed",
+        "sed -e 's/line/row/' -e 's/of/in/' -e 's/[0-9]*$/x/' text > /dev/null",
+    ),
+    (
+        "grep, a pattern",
+        "grep",
+        "for i in 1 2 3 4; do grep -cE '(1|7)+9.*of 3.*[0-4]$' text; done",
+    ),
+    (
+        "perl, words counted",
+        "perl",
+        "perl -ne '$c{$_}++ for split; END { print scalar(keys %c) }' text",
+    ),
+    (
+        "sha256sum, 24 MB eight times",
+        "sha256sum",
+        "cat text text text text text text text text | sha256sum",
+    ),
+    (
+        "tar and gzip -1",
+        "tar",
+        "tar -cf - text file.c | gzip -1 > /dev/null",
+    ),
+    (
+        "git, a file added",
+        "git",
+        "rm -rf repository && git init -q repository && cp text repository && cd repository && \
+         git add text && git -c user.name=a -c user.email=a@b commit -qm one",
+    ),
+    (
+        "node, arrays sorted",
+        "node",
+        "node -e 'let s = 1; const next = () => (s = (s * 48271) % 2147483647); \
+         console.log(Array.from({ length: 400000 }, next).sort((a, b) => a - b)[7])'",
+    ),
+    (
+        "python3, sums in a loop",
+        "python3",
+        "python3 -c 'print(sum(i * i % 7 for i in range(6000000)))'",
+    ),
+    ("gcc -O2, one file", "gcc", "gcc -O2 -c -o /dev/null file.c"),
+];
 
 /// Writes the files that the real programs work on.
 fn files(folder: &Path) -> std::io::Result<()> {
@@ -272,7 +225,12 @@ fn slowdowns(bench: &Bench) {
     ];
     let mut real_ones = Vec::new();
     let own = own.map(|(name, words)| (name, "", bench.load(words)));
-    for (name, needs, command) in own.into_iter().chain(real(&bench.folder)) {
+    let real = REAL.map(|(name, needs, script)| {
+        let script = format!("cd {}\n{script}", bench.folder.display());
+        let command = ["sh", "-c", &script].map(str::to_owned);
+        (name, needs, command.to_vec())
+    });
+    for (name, needs, command) in own.into_iter().chain(real) {
         let there = Command::new("sh")
             .args(["-c", &format!("command -v {needs}")])
             .stdout(Stdio::null())
@@ -371,8 +329,8 @@ struct Two {
     child: Child,
     /// Bytes of the second array.
     second: u64,
-    /// Its mappings that hold memory, in order.
-    mapped: Vec<(u64, u64)>,
+    /// Bytes of its mappings that hold memory.
+    mapped: u64,
 }
 
 impl Two {
@@ -385,11 +343,8 @@ impl Two {
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let mut next = || {
             let line = lines.next().and_then(Result::ok).unwrap_or_default();
-            let words = line
-                .split(' ')
-                .skip(1)
-                .map(|word| word.parse().unwrap_or(0));
-            words.collect::<Vec<u64>>()
+            let number = |word: &str| word.parse().unwrap_or(0);
+            line.split(' ').skip(1).map(number).collect::<Vec<u64>>()
         };
         let [_pid, first, second] = [next(), next(), next()];
         assert!(
@@ -405,9 +360,9 @@ impl Two {
             let readable = words.next()?.starts_with('r');
             let kernels = line.ends_with("[vdso]") || line.contains("[vvar");
             let number = |text| u64::from_str_radix(text, 16).ok();
-            (readable && !kernels).then_some((number(start)?, number(end)?))
+            (readable && !kernels).then_some(number(end)? - number(start)?)
         });
-        let mapped = mapped.collect();
+        let mapped = mapped.sum();
         // What the program prints later is not read. The pipe has room for it.
         std::mem::forget(lines);
         Two {
@@ -417,19 +372,12 @@ impl Two {
         }
     }
 
-    /// The placement with the second array alone in CXL memory. Ends the program, which was
-    /// started only for that.
+    /// The placement with the second array alone in CXL memory, which was mapped last. Ends the program,
+    /// which was started only for that.
     fn all_but_second(mut self) -> String {
-        let local = self.local();
         let _ = self.child.kill();
         let _ = self.child.wait();
-        local
-    }
-
-    /// The placement with the second array alone in CXL memory. That array was mapped last.
-    fn local(&self) -> String {
-        let all: u64 = self.mapped.iter().map(|(start, end)| end - start).sum();
-        format!("local-first:{}", all - self.second)
+        format!("local-first:{}", self.mapped - self.second)
     }
 }
 
@@ -552,9 +500,7 @@ fn verified(bench: &Bench) {
                 row += &format!(" | {:+.1} %", found(side, "error_percent"));
             }
             println!("{row} |");
-            let said = report.pointer("/verified/notes").and_then(Value::as_array);
-            let said = said.into_iter().flatten().filter_map(Value::as_str);
-            notes.extend(said.map(|note| format!("{name}, {program}: {note}")));
+            notes.extend(notes_of(&report).map(|note| format!("{name}, {program}: {note}")));
         }
     }
     println!("\nSlowdowns beyond 10 % (chase, random reads) or 20 % (stream, two pools):");
@@ -660,17 +606,16 @@ fn programs(bench: &Bench) {
             false => "cxl".to_owned(),
         };
         let alone = kind.alone.unwrap_or(kind.words);
+        let on = ["--set", topology, "--placement"];
         let placement = place(alone);
-        let fabric = ["--set", topology, "--placement", &placement];
-        let options = [&fabric, kind.options].concat();
-        bench.attach(&[&options[..], &["--verify"]].concat(), &bench.load(alone));
+        let options = [&on[..], &[&placement], kind.options, &["--verify"]].concat();
+        bench.attach(&options, &bench.load(alone));
         let report = bench.report();
         let of = |what: &str| number(&report, &format!("/verified/engine/{what}"));
         let (delay, slowdown) = (kind.times * of("delay_ns"), of("slowdown"));
         let engine_lines = kind.times * (of("misses") + of("prefetches"));
         let placement = place(kind.words);
-        let fabric = ["--set", topology, "--placement", &placement];
-        let options = [&fabric, kind.options].concat();
+        let options = [&on[..], &[&placement], kind.options].concat();
         let runs: Vec<[f64; 3]> = (0..RUNS)
             .map(|_| {
                 bench.attach(&options, &command);
@@ -697,15 +642,10 @@ fn programs(bench: &Bench) {
             engine_lines / 1e6,
             list(&|[.., lines]| format!("{:.1}", lines / 1e6)),
         );
-        if runs
-            .iter()
-            .any(|run| error(run).is_nan() || error(run).abs() > BOUND)
-        {
+        if !runs.iter().all(|run| error(run).abs() <= BOUND) {
             beyond.push(kind.name);
         }
-        let said = report.pointer("/verified/notes").and_then(Value::as_array);
-        let said = said.into_iter().flatten().filter_map(Value::as_str);
-        notes.extend(said.map(|note| format!("{}: {note}", kind.name)));
+        notes.extend(notes_of(&report).map(|note| format!("{}: {note}", kind.name)));
     }
     println!(
         "\nBeyond {BOUND} %: {}.\n",

@@ -69,13 +69,13 @@ fn time_chases(words: &[u64], walks: usize, most: usize) -> Option<f64> {
     let steps = STEPS / walks;
     let mut rounds = Vec::with_capacity(most);
     for _ in 0..most {
-        let began = Instant::now();
-        for _ in 0..steps {
-            for at in &mut at {
-                *at = words[*at] as usize;
+        rounds.push(time_each(steps, || {
+            for _ in 0..steps {
+                for at in &mut at {
+                    *at = words[*at] as usize;
+                }
             }
-        }
-        rounds.push(began.elapsed().as_secs_f64() * 1e9 / steps as f64);
+        }));
     }
     // The compiler may not drop the walks.
     let made = std::hint::black_box(at).iter().all(|at| *at < words.len());
@@ -87,11 +87,11 @@ fn time_stream(words: &[u64], most: usize) -> f64 {
     let mut sum = 0u64;
     let mut rounds = Vec::new();
     for part in words.chunks_exact(STEPS * 8).take(most) {
-        let began = Instant::now();
-        for line in part.chunks_exact(8) {
-            sum = sum.wrapping_add(line[0]);
-        }
-        rounds.push(began.elapsed().as_secs_f64() * 1e9 / STEPS as f64);
+        rounds.push(time_each(STEPS, || {
+            for line in part.chunks_exact(8) {
+                sum = sum.wrapping_add(line[0]);
+            }
+        }));
     }
     std::hint::black_box(sum);
     median(rounds)
@@ -144,20 +144,27 @@ pub fn watched_fault() -> Option<f64> {
 fn time_faults() -> Option<f64> {
     let mut block = Block::new(FAULTED_BYTES, false)?;
     let words = block.words();
-    let began = Instant::now();
-    for page in words.chunks_exact_mut(PAGE_WORDS) {
-        page[0] = 1;
-    }
-    std::hint::black_box(&words);
-    Some(began.elapsed().as_secs_f64() * 1e9 / (words.len() / PAGE_WORDS) as f64)
+    Some(time_each(words.len() / PAGE_WORDS, || {
+        for page in words.chunks_exact_mut(PAGE_WORDS) {
+            page[0] = 1;
+        }
+        std::hint::black_box(&words);
+    }))
 }
 
 /// Time of a page, each touched once, in nanoseconds.
 fn time_pages(words: &[u64]) -> f64 {
+    time_each(words.len() / PAGE_WORDS, || {
+        let sum = words.chunks_exact(PAGE_WORDS).map(|page| page[0]);
+        std::hint::black_box(sum.fold(0, u64::wrapping_add));
+    })
+}
+
+/// Time of each of `count` steps of some work, in nanoseconds.
+fn time_each(count: usize, work: impl FnOnce()) -> f64 {
     let began = Instant::now();
-    let sum = words.chunks_exact(PAGE_WORDS).map(|page| page[0]);
-    std::hint::black_box(sum.fold(0, u64::wrapping_add));
-    began.elapsed().as_secs_f64() * 1e9 / (words.len() / PAGE_WORDS) as f64
+    work();
+    began.elapsed().as_secs_f64() * 1e9 / count as f64
 }
 
 fn median(mut rounds: Vec<f64>) -> f64 {
@@ -179,11 +186,8 @@ pub fn overlap(latency: &Latency) -> Option<Overlap> {
     for walks in WALKS {
         steps.push((walks, time_chases(words, walks, ROUNDS)?));
     }
-    Some(overlap_of(
-        latency.large_ns,
-        &steps,
-        time_stream(words, ROUNDS),
-    ))
+    let line_ns = time_stream(words, ROUNDS);
+    Some(overlap_of(latency.large_ns, &steps, line_ns))
 }
 
 /// Sizes over which lines are timed, from a second-level cache to more than most last-level ones.
@@ -227,11 +231,8 @@ impl Curve {
                 stream_ns: time_stream(words, SIZE_ROUNDS),
             })
         };
-        SIZES
-            .into_iter()
-            .map(of)
-            .collect::<Option<Vec<_>>>()
-            .map(Curve)
+        let lines: Option<Vec<_>> = SIZES.into_iter().map(of).collect();
+        lines.map(Curve)
     }
 
     /// Line times if `bytes` are used, interpolated between two sizes by the logarithm.
@@ -291,15 +292,12 @@ fn window_of(info: &str) -> (u32, &'static str) {
         ("AuthenticAMD", Some(0x19), Some(0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf)) => Some(320),
         ("AuthenticAMD", Some(0x19), _) => Some(256),
         ("AuthenticAMD", Some(0x1a), _) => Some(448),
-        ("GenuineIntel", Some(6), Some(0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6)) => {
-            Some(224)
-        }
-        ("GenuineIntel", Some(6), Some(0x6a | 0x6c | 0x7d | 0x7e | 0x8c | 0x8d | 0xa7)) => {
-            Some(352)
-        }
-        ("GenuineIntel", Some(6), Some(0x8f | 0x97 | 0x9a | 0xb7 | 0xba | 0xbf | 0xcf)) => {
-            Some(512)
-        }
+        ("GenuineIntel", Some(6), Some(model)) => match model {
+            0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 => Some(224),
+            0x6a | 0x6c | 0x7d | 0x7e | 0x8c | 0x8d | 0xa7 => Some(352),
+            0x8f | 0x97 | 0x9a | 0xb7 | 0xba | 0xbf | 0xcf => Some(512),
+            _ => None,
+        },
         _ => None,
     };
     match entries {
@@ -310,13 +308,11 @@ fn window_of(info: &str) -> (u32, &'static str) {
 
 /// Bytes of last level cache that a program is assumed to have, and how that is known.
 pub fn last_level_cache() -> (u64, String) {
-    let largest = (0..8)
-        .filter_map(|index| {
-            let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
-            parse_kib(&fs::read_to_string(path).ok()?)
-        })
-        .max();
-    let Some(shown) = largest else {
+    let size = |index| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
+        parse_kib(&fs::read_to_string(path).ok()?)
+    };
+    let Some(shown) = (0..8).filter_map(size).max() else {
         let text = "last level cache: the system does not say; 32 MiB assumed (--llc)";
         return (UNKNOWN_LLC, text.to_owned());
     };
@@ -344,19 +340,14 @@ pub(crate) fn processor_field<'a>(info: &'a str, name: &str) -> Option<&'a str> 
 
 /// Whether the processors of `/proc/cpuinfo` are those of a guest: they have the hypervisor flag.
 pub(crate) fn is_guest(info: &str) -> bool {
-    let mut flags = info.lines().filter(|line| line.starts_with("flags"));
-    flags.any(|line| {
-        line.split_ascii_whitespace()
-            .any(|flag| flag == "hypervisor")
-    })
+    let lines = info.lines().filter(|line| line.starts_with("flags"));
+    let mut flags = lines.flat_map(str::split_ascii_whitespace);
+    flags.any(|flag| flag == "hypervisor")
 }
 
 fn parse_kib(text: &str) -> Option<u64> {
-    text.trim()
-        .strip_suffix('K')?
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
+    let kib: u64 = text.trim().strip_suffix('K')?.parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 #[cfg(test)]

@@ -93,18 +93,15 @@ impl Density {
         let hot = self.hot();
         let is_cold = |line: &&u64| !hot.contains(&(*line / PAGE_LINES));
         // Cold lines of each window, and how many of them are in each page.
-        let cold: Vec<(BTreeSet<u64>, BTreeMap<u64, u64>)> = self
-            .windows
-            .iter()
-            .map(|window| {
-                let lines: BTreeSet<u64> = window.iter().filter(is_cold).copied().collect();
-                let mut pages: BTreeMap<u64, u64> = BTreeMap::new();
-                for line in &lines {
-                    *pages.entry(line / page_lines).or_default() += 1;
-                }
-                (lines, pages)
-            })
-            .collect();
+        let cold = self.windows.iter().map(|window| {
+            let lines: BTreeSet<u64> = window.iter().filter(is_cold).copied().collect();
+            let mut pages: BTreeMap<u64, u64> = BTreeMap::new();
+            for line in &lines {
+                *pages.entry(line / page_lines).or_default() += 1;
+            }
+            (lines, pages)
+        });
+        let cold: Vec<(BTreeSet<u64>, BTreeMap<u64, u64>)> = cold.collect();
         let mut pairs = Pairs::default();
         let mut squares = 0.0;
         for (at, (lines, pages)) in cold.iter().enumerate() {
@@ -155,14 +152,12 @@ struct Pairs {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::{GOLDEN, drawn};
 
-    /// Random numbers (SplitMix64).
+    /// The next random number of those behind a state.
     pub(crate) fn number(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = *state;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
+        *state = state.wrapping_add(GOLDEN);
+        drawn(*state)
     }
 
     const PAGES: f64 = 16_384.0;
@@ -173,12 +168,11 @@ pub(crate) mod tests {
         let mut density = Density::default();
         let mut state = 1;
         for _ in 0..windows {
-            let mut lines: BTreeSet<u64> = (0..100)
-                .map(|_| {
-                    let page = number(&mut state) % 16_384;
-                    page * 64 + (page * 7 + number(&mut state) % used) % 64
-                })
-                .collect();
+            let line = |_| {
+                let page = number(&mut state) % 16_384;
+                page * 64 + (page * 7 + number(&mut state) % used) % 64
+            };
+            let mut lines: BTreeSet<u64> = (0..100).map(line).collect();
             lines.extend([1 << 40, (1 << 40) + 1, (1 << 40) + 9]);
             lines.extend((0..20).map(|_| (1 << 41) + number(&mut state) % 64));
             density.add(lines);

@@ -35,17 +35,10 @@ pub struct TierCheck {
 }
 
 fn check(name: &'static str, result: io::Result<String>) -> Check {
-    match result {
-        Ok(found) => Check {
-            name,
-            works: true,
-            found,
-        },
-        Err(error) => Check {
-            name,
-            works: false,
-            found: error.to_string(),
-        },
+    Check {
+        name,
+        works: result.is_ok(),
+        found: result.unwrap_or_else(|error| error.to_string()),
     }
 }
 
@@ -119,13 +112,11 @@ fn ring() -> io::Result<String> {
 
 /// The error of a counter of the hardware, as users can understand it.
 fn without_counters(error: io::Error, guest: bool) -> io::Error {
-    match (error.raw_os_error(), guest) {
-        (Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP), true) => {
-            io::Error::other("no hardware counters in this guest")
-        }
-        (Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP), false) => {
-            io::Error::other("the kernel offers no such hardware counter here")
-        }
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => io::Error::other(match guest {
+            true => "no hardware counters in this guest",
+            false => "the kernel offers no such hardware counter here",
+        }),
         _ => error,
     }
 }
@@ -169,55 +160,54 @@ fn traced() -> io::Result<String> {
 
 /// Checks all facilities. Call it only while the process has one thread.
 pub fn examine() -> Vec<Check> {
-    let root = match sys::is_root() {
-        true => Ok("yes".to_owned()),
-        false => Err(io::Error::other(
-            "no: not needed for what you start yourself",
-        )),
+    let why_not = "no: not needed for what you start yourself";
+    let root = sys::is_root().then(|| "yes".to_owned());
+    let fills = Attr::of_user(RAW, demand_fills().map_or(0, |(_, event)| event));
+    let faults = Attr::of_user(SOFTWARE, PAGE_FAULTS);
+    let opens = |_| "opens".to_owned();
+    let can = |what: &str| {
+        let what = format!("can be {what}");
+        move |()| what
     };
-    let fills = demand_fills().map_or(0, |(_, event)| event);
-    vec![
-        check("root", root),
-        check(
+    let all = [
+        ("root", root.ok_or_else(|| io::Error::other(why_not))),
+        (
             "perf_event_paranoid",
             setting("/proc/sys/kernel/perf_event_paranoid"),
         ),
-        check(
+        (
             "hardware counters (cycles)",
-            hardware(Attr::of_user(HARDWARE, CYCLES)).map(|_| "opens".to_owned()),
+            hardware(Attr::of_user(HARDWARE, CYCLES)).map(opens),
         ),
-        check("demand fills from memory", count_fills()),
-        check(
+        ("demand fills from memory", count_fills()),
+        (
             "precise addresses (PEBS, IBS)",
-            hardware(sampled(Attr::of_user(RAW, fills), true)).map(|_| "opens".to_owned()),
+            hardware(sampled(fills, true)).map(opens),
         ),
-        check("rings of samples (software events)", ring()),
-        check(
+        ("rings of samples (software events)", ring()),
+        (
             "signal at overflow (sigtrap), software event",
-            Counter::open(0, &with_signal(Attr::of_user(SOFTWARE, PAGE_FAULTS)))
-                .map(|_| "opens".to_owned()),
+            Counter::open(0, &with_signal(faults)).map(opens),
         ),
-        check(
+        (
             "signal at overflow (sigtrap), demand fills",
-            hardware(with_signal(Attr::of_user(RAW, fills))).map(|_| "opens".to_owned()),
+            hardware(with_signal(fills)).map(opens),
         ),
-        check(
+        (
             "breakpoints on data",
-            sys::Breakpoint::probe().map(|()| "can be set".to_owned()),
+            sys::Breakpoint::probe().map(can("set")),
         ),
-        check("tracing (ptrace)", traced()),
-        check(
+        ("tracing (ptrace)", traced()),
+        (
             "touched pages (clear_refs)",
-            crate::maps::clear_referenced(sys::own()).map(|()| "can be cleared".to_owned()),
+            crate::maps::clear_referenced(sys::own()).map(can("cleared")),
         ),
-        check("cgroup v2 freezer", freezer()),
-        check(
-            "eBPF programs",
-            sys::may_load_ebpf().map(|()| "can be loaded".to_owned()),
-        ),
-        check("QEMU's user mode", version("qemu-x86_64")),
-        check("Valgrind", version("valgrind")),
-    ]
+        ("cgroup v2 freezer", freezer()),
+        ("eBPF programs", sys::may_load_ebpf().map(can("loaded"))),
+        ("QEMU's user mode", version("qemu-x86_64")),
+        ("Valgrind", version("valgrind")),
+    ];
+    all.map(|(name, result)| check(name, result)).into()
 }
 
 /// The first line of a program's `--version` output.
@@ -304,10 +294,10 @@ pub(crate) fn refused() -> Vec<String> {
     };
     let code = fills.map_or(0, |(_, code)| code);
     let sampling = match hardware(sampled(Attr::of_user(RAW, code), true)) {
-        Ok(_) => match Addresses::of_this_processor() {
-            Ok(_) => TIER_1.to_owned(),
-            Err(why) => why,
-        },
+        Ok(_) => {
+            let events = Addresses::of_this_processor();
+            events.map_or_else(|why| why, |_| TIER_1.to_owned())
+        }
         Err(error) => error.to_string(),
     };
     vec![
@@ -358,11 +348,8 @@ mod tests {
 
     #[test]
     fn each_tier_says_why() {
-        for tiers in [
-            fake(&[]),
-            fake(&["tracing"]),
-            fake(&["tracing", "precise", "demand"]),
-        ] {
+        for works in [&[][..], &["tracing"], &["tracing", "precise", "demand"]] {
+            let tiers = fake(works);
             assert_eq!(tiers.len(), 4);
             assert!(tiers.iter().all(|tier| !tier.why.is_empty()));
         }

@@ -95,16 +95,9 @@ pub struct Waiting {
 impl Waiting {
     /// Adds CPU time and returns the part that has a price now, with its code.
     pub fn pass(&mut self, ns: f64) -> Option<(PhaseId, f64)> {
-        match self.phase {
-            Some(phase) => {
-                self.ns += ns / 2.0;
-                Some((phase, ns / 2.0))
-            }
-            None => {
-                self.ns += ns;
-                None
-            }
-        }
+        let part = if self.phase.is_some() { 0.5 } else { 1.0 };
+        self.ns += part * ns;
+        Some((self.phase?, part * ns))
     }
 
     /// A sample found the thread in code `phase`. Returns the pending time, which has that price.
@@ -195,24 +188,24 @@ pub struct Estimate {
     instructions: f64,
 }
 
-/// Time of consecutive blocks if the pools have these latencies, in nanoseconds.
-fn time_of(blocks: &[BlockUse], latency: &[f64], chance: f64, base_ns: f64) -> f64 {
+/// Time of consecutive blocks, in nanoseconds. `time` gives that of one, from its time of computing and how far lines
+/// are ahead of their use.
+fn time_of(
+    blocks: &[BlockUse],
+    base_ns: f64,
+    time: impl Fn(&BlockUse, f64, &mut f64) -> f64,
+) -> f64 {
     let mut ahead_ns = 0.0;
-    let time = |block: &BlockUse| {
-        let computing_ns = f64::from(block.instructions) * base_ns;
-        block.time(latency, chance, computing_ns, &mut ahead_ns)
-    };
-    blocks.iter().map(time).sum()
-}
-
-/// Time of consecutive blocks with the measured line times of this machine, in nanoseconds.
-fn time_here(blocks: &[BlockUse], here: &Here, base_ns: f64) -> f64 {
-    let mut ahead_ns = 0.0;
-    let time = |block: &BlockUse| {
-        let computing_ns = f64::from(block.instructions) * base_ns;
-        block.time_here(here, computing_ns, &mut ahead_ns)
-    };
-    blocks.iter().map(time).sum()
+    let blocks = blocks.iter();
+    blocks
+        .map(|block| {
+            time(
+                block,
+                f64::from(block.instructions) * base_ns,
+                &mut ahead_ns,
+            )
+        })
+        .sum()
 }
 
 impl Estimate {
@@ -247,13 +240,17 @@ impl Estimate {
             }
             idle_ns += part * window.idle as f64 * machine.base_ns;
             let local = vec![machine.wait_ns; window.pools.len()];
-            let model_ns = time_of(&window.blocks, &local, chance, machine.base_ns);
+            let (blocks, base_ns) = (&window.blocks, machine.base_ns);
+            let model_ns = time_of(blocks, base_ns, |block, computing_ns, ahead_ns| {
+                block.time(&local, chance, computing_ns, ahead_ns)
+            });
             local_ns += part * model_ns;
-            time += part
-                * match &machine.here {
-                    Some(here) => time_here(&window.blocks, here, machine.base_ns),
-                    None => model_ns,
-                };
+            let here_ns = machine.here.map(|here| {
+                time_of(blocks, base_ns, |block, computing_ns, ahead_ns| {
+                    block.time_here(&here, computing_ns, ahead_ns)
+                })
+            });
+            time += part * here_ns.unwrap_or(model_ns);
             for block in &window.blocks {
                 let all = part * block.waits(chance);
                 for (rate, share) in rates.iter_mut().zip(&block.parts) {
@@ -320,11 +317,13 @@ impl Estimate {
             _ => (answer.latency_ns - machine.local_ns).max(0.0),
         });
         let latency: Vec<f64> = added.map(|added| machine.wait_ns + added).collect();
-        let base_ns = machine.base_ns;
-        let windows = self.windows.iter();
-        let placed: f64 = windows
-            .map(|(part, blocks)| part * time_of(blocks, &latency, self.chance, base_ns))
-            .sum();
+        let placed = |(part, blocks): &(f64, Vec<BlockUse>)| {
+            let time = |block: &BlockUse, computing_ns, ahead_ns: &mut f64| {
+                block.time(&latency, self.chance, computing_ns, ahead_ns)
+            };
+            part * time_of(blocks, machine.base_ns, time)
+        };
+        let placed: f64 = self.windows.iter().map(placed).sum();
         let latency = (placed - self.local_ns).max(0.0) * self.per_ns;
         let stretch = self
             .rates
@@ -345,15 +344,9 @@ impl Estimator {
             return None;
         }
         self.windows += 1;
-        let known = self.phases.iter();
-        let (id, common) = known
-            .map(|(id, phase)| (*id, phase.common(&window)))
-            .max_by(|(_, one), (_, other)| one.total_cmp(other))
-            .unwrap_or((0, 0.0));
-        let id = match common >= COMMON {
-            true => id,
-            false => self.new_phase(),
-        };
+        let known = self.most(|phase| phase.common(&window));
+        let known = known.filter(|(_, common)| *common >= COMMON);
+        let id = known.map_or_else(|| self.new_phase(), |(id, _)| id);
         let phase = self.phases.entry(id).or_default();
         phase.last = self.windows;
         if phase.recent.len() == RECENT {
@@ -412,13 +405,14 @@ impl Estimator {
     /// The code that an instruction belongs to: the one whose windows had the largest share of
     /// instructions in its line. `None` if no window has been there.
     pub fn at(&self, instruction: u64) -> Option<PhaseId> {
-        let line = instruction / 64;
-        let known = self
-            .phases
-            .iter()
-            .map(|(id, phase)| (*id, phase.part(line)));
-        let (id, part) = known.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        let (id, part) = self.most(|phase| phase.part(instruction / 64))?;
         (part > 0.0).then_some(id)
+    }
+
+    /// The phase that has most of something, and how much.
+    fn most(&self, of: impl Fn(&Phase) -> f64) -> Option<(PhaseId, f64)> {
+        let phases = self.phases.iter().map(|(id, phase)| (*id, of(phase)));
+        phases.max_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 
     /// Whether windows of that code are remembered.

@@ -10,6 +10,16 @@ pub struct Demand {
     pub writes_per_ns: f64,
 }
 
+impl Demand {
+    /// The demand of as many lines in so many nanoseconds as this has in one.
+    pub(crate) fn over(self, time_ns: f64) -> Demand {
+        Demand {
+            reads_per_ns: self.reads_per_ns / time_ns,
+            writes_per_ns: self.writes_per_ns / time_ns,
+        }
+    }
+}
+
 /// Number of lines in flight for a program with `reads` outstanding reads. Its write-backs are in
 /// flight beside the reads, in buffers of their own.
 pub fn under_way(demand: &[Demand], reads: f64) -> f64 {
@@ -44,9 +54,71 @@ pub trait Fabric {
     fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer>;
 }
 
+/// Rounds in which load and delay are made to agree.
+const ROUNDS: usize = 4;
+
+/// What the fabric answers when a program is as slow as it makes it. Without delay the program takes `running_ns` for
+/// these lines (of a whole run) in so many threads, each with at most `reads` of them in flight. `delay` is that of
+/// all threads. A fabric that needs longer for the lines than the program does so by its time without delay.
+pub(crate) fn settled(
+    fabric: &mut dyn Fabric,
+    lines: &[Demand],
+    (reads, threads): (f64, f64),
+    running_ns: f64,
+    delay: &dyn Fn(&[Answer]) -> f64,
+) -> Vec<Answer> {
+    let mut at = |time_ns: f64| {
+        let time_ns = time_ns.max(1.0);
+        let demand: Vec<Demand> = lines.iter().map(|lines| lines.over(time_ns)).collect();
+        let in_flight = under_way(&demand, reads * threads);
+        fabric.answer(&demand, in_flight)
+    };
+    let undelayed = at(running_ns);
+    let mut answers = undelayed.clone();
+    for _ in 0..ROUNDS {
+        answers = at(running_ns + delay(&answers) / threads);
+        for (answer, undelayed) in answers.iter_mut().zip(&undelayed) {
+            answer.stretch = undelayed.stretch;
+        }
+    }
+    answers
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Pools of these latencies in nanoseconds: local memory, and devices of 1 MiB in turn. The fabric needs `stretch`
+    /// times as long for the lines as the program.
+    pub(crate) struct Fixed(pub(crate) &'static [f64], pub(crate) f64);
+
+    impl Fabric for Fixed {
+        fn pools(&self) -> Vec<String> {
+            (0..self.0.len())
+                .map(|pool| format!("pool {pool}"))
+                .collect()
+        }
+
+        fn pool_of(&self, offset: u64) -> usize {
+            1 + (offset >> 20) as usize % (self.0.len() - 1)
+        }
+
+        fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
+            let answer = |latency_ns: &f64| Answer {
+                latency_ns: *latency_ns,
+                stretch: self.1,
+            };
+            self.0.iter().map(answer).collect()
+        }
+    }
+
+    /// Latencies of local memory and of two devices.
+    pub(crate) const LATENCY_NS: [f64; 3] = [100.0, 200.0, 500.0];
+
+    /// A fabric of these.
+    pub(crate) fn two() -> Fixed {
+        Fixed(&LATENCY_NS, 1.0)
+    }
 
     #[test]
     fn what_is_written_back_takes_no_place_of_what_is_read() {

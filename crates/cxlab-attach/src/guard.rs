@@ -6,9 +6,7 @@
 //! report that the guard sends.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, PipeWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +21,7 @@ use crate::kept::{self, Measured};
 use crate::meter::{Begins, Events, Opened};
 use crate::model::Overlap;
 use crate::placement::Placement;
+use crate::prices::JudgedNs;
 use crate::process::Facts;
 use crate::profile::cost::{ProfileCost, Sampled};
 use crate::recorder::Recorder;
@@ -67,27 +66,18 @@ pub struct Followed {
 }
 
 /// Why an attachment gave no report.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, Debug)]
 pub enum AttachError {
     /// The command cannot be started.
+    #[error("{0}")]
     Start(String),
     /// The process cannot be traced, with a hint.
+    #[error("{0}")]
     Trace(String),
     /// Another system call failed.
+    #[error("{0}")]
     System(String),
 }
-
-impl std::fmt::Display for AttachError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            AttachError::Start(text) | AttachError::Trace(text) | AttachError::System(text) => {
-                f.write_str(text)
-            }
-        }
-    }
-}
-
-impl std::error::Error for AttachError {}
 
 fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
     let what = what.to_owned();
@@ -114,7 +104,7 @@ const FEW_WINDOWS: u64 = RECENT as u64;
 pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<Followed, AttachError> {
     let (facts, notes) = facts(options)?;
     let library = options.record.then(sites::library);
-    let (reader, writer) = sys::pipe().map_err(system("no pipe"))?;
+    let (mut reader, writer) = io::pipe().map_err(system("no pipe"))?;
     let (own, guards) = Link::pair().map_err(system("no sockets"))?;
     let command = sys::own();
     let pid_given = matches!(options.target, Target::Pid(_));
@@ -130,7 +120,9 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<Followed, At
         sys::block_signals(&[libc::SIGCHLD]);
         sys::become_guard();
         let result = guard(options, fabric, (&facts, notes, library), (guards, command));
-        hand_over(&writer, &result)
+        let text = serde_json::to_string(&result).map_err(io::Error::other);
+        let written = text.and_then(|text| (&writer).write_all(text.as_bytes()));
+        i32::from(written.is_err())
     })
     .map_err(system("no process for the guard"))?;
     // The pipe's reader ends when the guard closes its end, so no write end may stay open here.
@@ -140,7 +132,7 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<Followed, At
     }
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
-        File::from(reader).read_to_string(&mut text).map(|_| text)
+        reader.read_to_string(&mut text).map(|_| text)
     });
     loop {
         match sys::wait_signal(&heard, LOOK) {
@@ -158,24 +150,11 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<Followed, At
             break;
         }
     }
-    let text = match reader.join() {
-        Ok(Ok(text)) => text,
-        _ => String::new(),
-    };
-    match serde_json::from_str::<Result<Followed, AttachError>>(&text) {
-        Ok(result) => result,
-        Err(_) => Err(AttachError::System(
-            "the guard ended without a report; the program runs on".to_owned(),
-        )),
-    }
-}
-
-fn hand_over(writer: &OwnedFd, result: &Result<Followed, AttachError>) -> i32 {
-    let written = writer.try_clone().and_then(|writer| {
-        let text = serde_json::to_string(result).map_err(io::Error::other)?;
-        File::from(writer).write_all(text.as_bytes())
-    });
-    i32::from(written.is_err())
+    let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_else(|_| {
+        let why = "the guard ended without a report; the program runs on";
+        Err(AttachError::System(why.to_owned()))
+    })
 }
 
 /// The facts of this machine that the estimate needs, and notes on them for the user.
@@ -290,7 +269,7 @@ fn guard(
     let events = Opened::open(options.events.clone(), facts.local_ns - lookup_ns);
     let events = events.map_err(|why| AttachError::Trace(format!("--events: {why}")))?;
     let facts = facts.clone();
-    let tracer = match &options.target {
+    let (root, go) = match &options.target {
         Target::Command(words) => {
             let (root, go) = start(words, library.as_deref())?;
             sys::let_go_of_streams();
@@ -298,24 +277,23 @@ fn guard(
                 // The child waits for a byte that never comes, and ends when the pipe closes.
                 AttachError::Trace(doctor::why_not_traced(&error))
             })?;
-            let relay = Relay::new(link, command, Some(root));
-            let known = (facts.clone(), recorder, events);
-            let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
-            tracer.add(root, Begins::AtExec);
-            run_first(&mut notes);
-            let go = File::from(go).write_all(&[1]);
-            go.map_err(system("the program was not let go"))?;
-            tracer
+            (root, Some(go))
         }
-        Target::Pid(pid) => {
-            let relay = Relay::new(link, command, None);
-            let known = (facts.clone(), recorder, events);
-            let mut tracer = Tracer::new(fabric, options.placement, known, *pid, relay);
-            run_first(&mut notes);
-            seize_all(*pid, &mut tracer)?;
-            tracer
-        }
+        Target::Pid(pid) => (*pid, None),
     };
+    let relay = Relay::new(link, command, go.is_some().then_some(root));
+    let known = (facts.clone(), recorder, events);
+    let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
+    if go.is_some() {
+        tracer.add(root, Begins::AtExec);
+    }
+    run_first(&mut notes);
+    match go {
+        Some(mut go) => go
+            .write_all(&[1])
+            .map_err(system("the program was not let go"))?,
+        None => seize_all(root, &mut tracer)?,
+    }
     let mut outcome = tracer.follow().map_err(system("following the program"))?;
     let recorder = outcome.recorder.take();
     let recording = recorder.map(|all| all.finish(facts.overlap, outcome.cpu_ns as f64, missing));
@@ -367,20 +345,16 @@ fn run_first(notes: &mut Vec<String>) {
 /// execute the program exits as `env` does: with code 127 if the program is not found, and with
 /// code 126 otherwise.
 /// With a library, the loader loads it first into what the program is.
-fn start(words: &[OsString], library: Option<&Path>) -> Result<(Tid, OwnedFd), AttachError> {
+fn start(words: &[OsString], library: Option<&Path>) -> Result<(Tid, PipeWriter), AttachError> {
     let shown = words
         .first()
         .map_or_else(String::new, |word| word.to_string_lossy().into_owned());
     let program = Program::new(words)
         .map_err(|error| AttachError::Start(format!("{shown}: cannot be started: {error}")))?;
     find(&shown)?;
-    let (read, write) = sys::pipe().map_err(system("no pipe"))?;
+    let (mut read, write) = io::pipe().map_err(system("no pipe"))?;
     let root = sys::fork(|| {
-        let mut byte = [0];
-        let ready = read
-            .try_clone()
-            .and_then(|read| File::from(read).read_exact(&mut byte));
-        if ready.is_ok() {
+        if read.read_exact(&mut [0]).is_ok() {
             if let Some(library) = library {
                 sys::load_first(library);
             }
@@ -405,12 +379,8 @@ fn find(word: &str) -> Result<(), AttachError> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&paths).any(|folder| folder.join(word).is_file())
     };
-    match there {
-        true => Ok(()),
-        false => Err(AttachError::Start(format!(
-            "{word}: the command was not found"
-        ))),
-    }
+    let why = || AttachError::Start(format!("{word}: the command was not found"));
+    there.then_some(()).ok_or_else(why)
 }
 
 /// Traces every thread of a running process. It rescans for threads that began meanwhile,
@@ -463,7 +433,7 @@ fn report(
     outcome: Outcome,
 ) -> AttachReport {
     let accounts = outcome.accounts;
-    notes.extend(doubts(&outcome));
+    notes.extend(doubts(&outcome.priced.judged));
     notes.extend(few_windows(
         outcome.windows,
         outcome.window_instructions,
@@ -502,18 +472,19 @@ fn report(
     }
     let real_s = outcome.real.as_secs_f64();
     let asked = accounts.asked_ns as f64;
-    let told = outcome.told;
+    let priced = outcome.priced;
+    let told = priced.told;
     let priced_ns = told.counted_ns + told.paced_ns + told.priced_ns;
     let slowdown = Slowdown::of(&Times {
         cpu_s: outcome.cpu_ns as f64 / 1e9,
         priced_s: priced_ns / 1e9,
-        unpriced_s: outcome.unpriced_ns / 1e9,
-        modelled_s: outcome.modelled_ns / 1e9,
+        unpriced_s: priced.unpriced_ns / 1e9,
+        modelled_s: priced.modelled_ns / 1e9,
         asked_s: asked / 1e9,
-        bounds_s: outcome.asked_ns.map(|ns| ns / 1e9),
+        bounds_s: [priced.least_ns, priced.most_ns].map(|ns| ns / 1e9),
         own: facts.own,
     });
-    let kernel_ns = outcome.cpu_ns as f64 - priced_ns - outcome.unpriced_ns;
+    let kernel_ns = outcome.cpu_ns as f64 - priced_ns - priced.unpriced_ns;
     AttachReport {
         mode: "attach".to_owned(),
         tier: Tier {
@@ -536,8 +507,8 @@ fn report(
             paced_s: told.paced_ns / 1e9,
             priced_s: told.priced_ns / 1e9,
             kernel_s: kernel_ns.max(0.0) / 1e9,
-            unpriced_s: outcome.unpriced_ns / 1e9,
-            modelled_s: outcome.modelled_ns / 1e9,
+            unpriced_s: priced.unpriced_ns / 1e9,
+            modelled_s: priced.modelled_ns / 1e9,
             slowed_s: outcome.slowed_ns / 1e9,
         },
         delay_error_percent: match accounts.asked_ns {
@@ -559,29 +530,25 @@ fn report(
 }
 
 /// Notes on CPU time in which touched pages did not decide how many lines miss.
-fn doubts(outcome: &Outcome) -> Vec<String> {
-    let mut notes = Vec::new();
-    if outcome.judged.lines > 0.0 {
-        notes.push(format!(
-            "in {:.3} s of CPU time the program uses few lines of the pages that it touches: the lines that \
-             windows saw are the working set there",
-            outcome.judged.lines / 1e9
-        ));
-    }
-    if outcome.judged.reuse > 0.0 {
-        notes.push(format!(
-            "in {:.3} s of CPU time breakpoints told how soon lines are used again, and so how many miss",
-            outcome.judged.reuse / 1e9
-        ));
-    }
-    if outcome.judged.time > 0.0 {
-        notes.push(format!(
-            "in {:.3} s of CPU time misses are bounded by the CPU time over this machine's latency: the \
-             program uses less memory at a time than its pages say, or this machine has more cache (--llc)",
-            outcome.judged.time / 1e9
-        ));
-    }
-    notes
+fn doubts(judged: &JudgedNs) -> impl Iterator<Item = String> {
+    let all = [
+        (
+            judged.lines,
+            "the program uses few lines of the pages that it touches: the lines that windows saw are the working set \
+             there",
+        ),
+        (
+            judged.reuse,
+            "breakpoints told how soon lines are used again, and so how many miss",
+        ),
+        (
+            judged.time,
+            "misses are bounded by the CPU time over this machine's latency: the program uses less memory at a time \
+             than its pages say, or this machine has more cache (--llc)",
+        ),
+    ];
+    let some = all.into_iter().filter(|(ns, _)| *ns > 0.0);
+    some.map(|(ns, what)| format!("in {:.3} s of CPU time {what}", ns / 1e9))
 }
 
 /// The note on a run of which so few windows were seen that one more may change the result.

@@ -1,8 +1,8 @@
 //! Files that a program's code and variables are from, and places in them.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 
+use indexmap::IndexSet;
 use object::read::{Object as _, ObjectSegment as _, ReadCache};
 use object::{ObjectSection as _, ReadRef as _};
 
@@ -39,8 +39,7 @@ struct Image {
 /// Files that were seen, by path. Numbers of files never change.
 #[derive(Default)]
 pub(crate) struct Images {
-    paths: Vec<String>,
-    numbers: BTreeMap<String, u32>,
+    paths: IndexSet<String>,
     images: Vec<Image>,
 }
 
@@ -53,14 +52,11 @@ impl Images {
     /// The number of a mapping's file. `None` if the mapping is of no file, or is a device.
     pub(crate) fn number(&mut self, pid: Tid, mapping: &Mapping) -> Option<u32> {
         let name = mapping.path()?;
-        if let Some(number) = self.numbers.get(name) {
-            return Some(*number);
+        let (number, is_new) = self.paths.insert_full(name.to_owned());
+        if is_new {
+            self.images.push(read(&path(pid, name)).unwrap_or_default());
         }
-        let number = self.paths.len() as u32;
-        self.paths.push(name.to_owned());
-        self.images.push(read(&path(pid, name)).unwrap_or_default());
-        self.numbers.insert(name.to_owned(), number);
-        Some(number)
+        Some(number as u32)
     }
 
     /// The place of an address in a mapping of a file. In files that are not programs it is the offset.
@@ -80,7 +76,7 @@ impl Images {
     }
 
     pub(crate) fn into_paths(self) -> Vec<String> {
-        self.paths
+        self.paths.into_iter().collect()
     }
 }
 
@@ -103,11 +99,8 @@ impl Image {
 /// Gives places that are known by their bytes in a file the file's own addresses. Files that cannot be read stay
 /// as they are.
 pub fn to_addresses(recording: &mut Recording) {
-    let images: Vec<Image> = recording
-        .images
-        .iter()
-        .map(|path| read(path).unwrap_or_default())
-        .collect();
+    let images = recording.images.iter();
+    let images: Vec<Image> = images.map(|path| read(path).unwrap_or_default()).collect();
     for place in &mut recording.places {
         if let Some(image) = place.image.and_then(|image| images.get(image as usize)) {
             place.address = image.address(place.address);
@@ -172,10 +165,8 @@ mod tests {
         let here = unwinding as *const () as u64;
         let own = sys::own();
         let all = maps::mappings(own).unwrap();
-        let mapping = all
-            .iter()
-            .find(|mapping| (mapping.region.start..mapping.region.end).contains(&here))
-            .unwrap();
+        let holds = |one: &&Mapping| (one.region.start..one.region.end).contains(&here);
+        let mapping = all.iter().find(holds).unwrap();
         let mut images = Images::default();
         let image = images.number(own, mapping).unwrap();
         assert_eq!(images.number(own, mapping), Some(image));

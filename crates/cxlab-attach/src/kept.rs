@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::{self, Curve, Latency, SIZES};
+use crate::calibrate::{self, Curve, Latency, Lines, SIZES};
 use crate::model::Overlap;
 use crate::profile::cost::Sampled;
 use crate::sys;
@@ -59,11 +59,8 @@ impl Measured {
         let time = |ns: f64| (0.01..=1e5).contains(&ns);
         let curve = |curve: &Curve| {
             let sizes = curve.0.iter().map(|lines| lines.bytes);
-            let times = curve
-                .0
-                .iter()
-                .all(|lines| time(lines.alone_ns) && time(lines.apart_ns) && time(lines.stream_ns));
-            sizes.eq(SIZES) && times
+            let times = |lines: &Lines| [lines.alone_ns, lines.apart_ns, lines.stream_ns];
+            sizes.eq(SIZES) && curve.0.iter().flat_map(times).all(time)
         };
         let Overlap {
             window,
@@ -77,9 +74,8 @@ impl Measured {
             && (misses..=1e5).contains(&stream)
             && curve(&self.small)
             && curve(&self.large)
-            && [self.mark_ns, self.watched_fault_ns]
-                .iter()
-                .all(|ns| (0.0..=1e5).contains(ns))
+            && (0.0..=1e5).contains(&self.mark_ns)
+            && (0.0..=1e5).contains(&self.watched_fault_ns)
     }
 }
 
@@ -110,14 +106,12 @@ impl Machine {
     /// The machine of `/proc/cpuinfo`, without its kernel.
     fn of(info: &str) -> Machine {
         let field = |name: &str| calibrate::processor_field(info, name).unwrap_or_default();
+        let processors = info.lines().filter(|line| line.starts_with("processor"));
         let names = ["vendor_id", "cpu family", "model", "stepping", "model name"];
         Machine {
             processor: names.map(field).join(" "),
             microcode: field("microcode").to_owned(),
-            processors: info
-                .lines()
-                .filter(|line| line.starts_with("processor"))
-                .count(),
+            processors: processors.count(),
             kernel: String::new(),
             guest: calibrate::is_guest(info),
         }
@@ -148,6 +142,12 @@ pub(crate) fn folder() -> Option<PathBuf> {
     let cache = named("XDG_CACHE_HOME").filter(absolute);
     let cache = cache.or_else(|| Some(named("HOME").filter(absolute)?.join(".cache")));
     cache.map(|cache| cache.join("cxlab/attach"))
+}
+
+/// Makes a folder that is this user's alone.
+pub(crate) fn make(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)
 }
 
 /// Whether a host of that name with that processor is this machine. Neither is known of no machine.
@@ -253,10 +253,7 @@ fn read(path: &Path, machine: &Machine) -> io::Result<Measured> {
 /// Writes the file beside its place and renames it, so that no reader sees a part.
 fn write(path: &Path, machine: &Machine, measured: &Measured) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    make(folder)?;
     let kept = Kept {
         format: FORMAT,
         machine: machine.clone(),
@@ -281,8 +278,9 @@ fn write(path: &Path, machine: &Machine, measured: &Measured) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
-    use crate::calibrate::Lines;
 
     fn sample() -> Measured {
         let curve = Curve(
@@ -312,23 +310,22 @@ mod tests {
                         stepping : 1\nmicrocode : 0xa1\nflags : fpu hypervisor\n\nprocessor : 1\n";
 
     /// A folder of a test's own, which is removed at the end.
-    struct Temporary(PathBuf);
+    struct Temporary(TempDir);
 
     impl Temporary {
-        fn new(name: &str) -> Temporary {
-            let path = std::env::temp_dir().join(format!("cxlab-kept-{name}-{}", sys::own()));
-            Temporary(path)
+        fn new() -> Temporary {
+            Temporary(tempfile::tempdir().unwrap())
         }
 
         fn file(&self) -> PathBuf {
-            let mut files = fs::read_dir(&self.0).unwrap();
+            let mut files = fs::read_dir(self.0.path()).unwrap();
             files.next().unwrap().unwrap().path()
         }
 
         /// What is known of the machine, and whether it was measured for that.
         fn ask(&self, machine: &Machine, again: bool) -> (Measured, String, bool) {
             let mut measured = false;
-            let (found, note) = measured_in(Some(&self.0), machine, again, || {
+            let (found, note) = measured_in(Some(self.0.path()), machine, again, || {
                 measured = true;
                 Some(sample())
             })
@@ -337,15 +334,9 @@ mod tests {
         }
     }
 
-    impl Drop for Temporary {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_machine_is_measured_once_and_again_when_asked() {
-        let folder = Temporary::new("once");
+        let folder = Temporary::new();
         let machine = Machine::of(INFO);
         assert!(machine.guest && machine.processors == 2);
         assert_eq!(machine.processor, "AuthenticAMD 25 17 1 x");
@@ -368,7 +359,7 @@ mod tests {
     #[test]
     fn a_damaged_or_foreign_file_is_measured_again() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = Temporary::new("damaged");
+        let folder = Temporary::new();
         let machine = Machine::of(INFO);
         folder.ask(&machine, false);
         let path = folder.file();
@@ -402,7 +393,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let (_, note, measured) = folder.ask(&machine, false);
         assert!(measured && note.contains("may write it"), "{note}");
-        let moved = folder.0.join("moved");
+        let moved = folder.0.path().join("moved");
         fs::rename(&path, &moved).unwrap();
         std::os::unix::fs::symlink(&moved, &path).unwrap();
         assert!(folder.ask(&machine, false).2);
@@ -411,7 +402,7 @@ mod tests {
     /// A right check sum does not make an impossible value right.
     #[test]
     fn impossible_values_are_not_used() {
-        let folder = Temporary::new("impossible");
+        let folder = Temporary::new();
         let machine = Machine::of(INFO);
         let mut bad = Vec::new();
         for ns in [0.0, -1.0, 1e9, f64::NAN] {

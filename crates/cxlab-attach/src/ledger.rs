@@ -85,6 +85,7 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knuth;
 
     #[test]
     fn parts_of_a_nanosecond_add_up() {
@@ -97,11 +98,9 @@ mod tests {
     #[test]
     fn charges_follow_what_is_asked() {
         let mut ledger = Ledger::default();
-        let mut state = 12_345u64;
+        let mut state = 12_345;
         for _ in 0..10_000 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            knuth(&mut state);
             ledger.ask((state >> 44) as f64);
             let debt = ledger.debt_ns();
             if debt > 2_000_000 {

@@ -36,53 +36,58 @@ pub mod reuse_time;
 pub mod schedule;
 pub mod slowdown;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub mod calibrate;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub mod decode;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub mod doctor;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod guard;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod images;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod kept;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod maps;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub mod meter;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod prices;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod process;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod recorder;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod relay;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod sites;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod stack;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub mod symbols;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod sys;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod thread;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod tracer;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod window;
+cfg_if::cfg_if! {
+    if #[cfg(all(target_os = "linux", target_arch = "x86_64"))] {
+        pub mod calibrate;
+        pub mod decode;
+        pub mod doctor;
+        mod guard;
+        mod images;
+        mod kept;
+        mod maps;
+        pub mod meter;
+        mod prices;
+        mod process;
+        mod recorder;
+        mod relay;
+        mod sites;
+        mod stack;
+        pub mod symbols;
+        mod sys;
+        mod thread;
+        mod tracer;
+        mod window;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use guard::{AttachError, Followed, Options, attach};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use images::to_addresses;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use kept::{is_this_machine, this_machine};
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use sys::die_by;
+        pub use guard::{AttachError, Followed, Options, attach};
+        pub use images::to_addresses;
+        pub use kept::{is_this_machine, this_machine};
+        pub use sys::die_by;
+    }
+}
+
+/// The share of a part in a whole, and 0 if there is no whole.
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// By what the states of SplitMix64 are apart.
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The random number that SplitMix64 has for a state.
+pub(crate) fn drawn(state: u64) -> u64 {
+    let value = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// The next number of Knuth's congruential generator, whose high bits are random.
+#[cfg(test)]
+pub(crate) fn knuth(state: &mut u64) -> u64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    *state
+}
 
 /// The program that `cxlab attach` follows.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -113,14 +113,10 @@ impl Locality {
     pub fn chance_by_lines(&self, phase: PhaseId, doubtful: bool) -> Option<f64> {
         let page_lines = self.page_lines();
         let pages = self.working_set() as f64 / (64 * page_lines) as f64;
-        let lines = self
-            .density
-            .get(&phase)?
-            .used(pages, page_lines, doubtful)?;
-        Some(
-            self.chance_of((64.0 * lines) as u64)
-                .min(self.chance_by_pages()),
-        )
+        let density = self.density.get(&phase)?;
+        let lines = density.used(pages, page_lines, doubtful)?;
+        let chance = self.chance_of((64.0 * lines) as u64);
+        Some(chance.min(self.chance_by_pages()))
     }
 
     /// The same probability of the lines that no other window touched. By chance some lines of those that
@@ -141,12 +137,8 @@ impl Locality {
     pub fn watched(&self, phase: PhaseId, phases: &Phases, threads: usize) -> Option<Watched> {
         let horizon = self.horizon(phases, threads)?;
         let all = self.times.beyond(None, horizon)?;
-        let nothing = Beyond {
-            part: 0.0,
-            known: 0.0,
-            independent: 0.0,
-        };
-        let own = self.times.beyond(Some(phase), horizon).unwrap_or(nothing);
+        let own = self.times.beyond(Some(phase), horizon);
+        let own = own.unwrap_or_default();
         let weight = (own.known / WATCHED).min(1.0);
         (all.known >= LEAST_WATCHED).then_some(Watched {
             beyond: Beyond {
@@ -209,9 +201,8 @@ mod tests {
             for _ in 0..number {
                 let id = locality.times.begin(window);
                 locality.times.is_of(window, phase);
-                locality
-                    .times
-                    .tell(id, if again { 10.0 } else { 1e9 }, again);
+                let ns = if again { 10.0 } else { 1e9 };
+                locality.times.tell(id, ns, again);
             }
         };
         watch(1, FEW, 4, false);

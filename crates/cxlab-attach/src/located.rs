@@ -13,6 +13,7 @@ use crate::model::Window;
 use crate::onward::go_on;
 use crate::placement::{Layout, Placement};
 use crate::recording::{PhaseRecord, Recording, StackUse, WindowRecord};
+use crate::share;
 
 /// Lines missed, and delay.
 #[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
@@ -126,10 +127,7 @@ fn phase_of(
     if waits <= 0.0 && beyond <= 0.0 {
         located.unlocated_ns = phase.delay_ns;
     }
-    let lines = match instructions > 0.0 {
-        true => phase.instructions * phase.chance() / instructions,
-        false => 0.0,
-    };
+    let lines = share(phase.instructions * phase.chance(), instructions);
     for ((place, object), part) in parts {
         let share = match (waits > 0.0, beyond > 0.0) {
             (true, _) => part.1 / waits,
@@ -205,47 +203,21 @@ pub fn by_stack(stacks: &[(u32, StackUse)], used: Use) -> Vec<(u32, Use)> {
 pub(crate) mod tests {
     use super::*;
     use crate::estimate::Machine;
-    use crate::fabric::{Answer, Demand};
+    use crate::fabric::tests::{LATENCY_NS, two};
+    use crate::knuth;
     use crate::model::{Overlap, Step};
     use crate::recording::{CodePlace, FORMAT, Mappings, Object, Placed};
-
-    /// Two devices of 1 MiB in turn, behind each other: 200 and 500 ns.
-    pub(crate) struct Two(pub(crate) f64);
-
-    impl Fabric for Two {
-        fn pools(&self) -> Vec<String> {
-            ["local", "near", "far"].map(str::to_owned).to_vec()
-        }
-
-        fn pool_of(&self, offset: u64) -> usize {
-            1 + (offset >> 20) as usize % 2
-        }
-
-        fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
-            let answer = |latency_ns| Answer {
-                latency_ns,
-                stretch: self.0,
-            };
-            [100.0, 200.0, 500.0].map(answer).to_vec()
-        }
-    }
 
     pub(crate) const MIB: u64 = 1 << 20;
 
     /// A chase of two chains: one instruction in the first MiB, and another in the second.
     fn window(first: u64, second: u64) -> WindowRecord {
         let mut steps = Vec::new();
-        let mut state = 1u64;
+        let mut state = 1;
         for _ in 0..40 {
             for (code, base, register) in [(0x1000, first, 1), (0x1010, second, 2)] {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                let address = base + (state >> 40) % MIB / 64 * 64;
-                steps.push(Step {
-                    code,
-                    ..Step::load(address, &[register], &[register])
-                });
+                let address = base + (knuth(&mut state) >> 40) % MIB / 64 * 64;
+                steps.push(Step::load(address, &[register], &[register]).at(code));
             }
         }
         let objects = steps.iter().map(|step| {
@@ -256,11 +228,8 @@ pub(crate) mod tests {
             before: 10,
             code: BTreeMap::from([(0x1000, 1), (0x1010, 2)]),
             objects: objects.collect(),
-            cached: BTreeSet::new(),
-            number: 0,
-            mappings: 0,
-            stands_for: 0.0,
             steps,
+            ..WindowRecord::default()
         }
     }
 
@@ -289,7 +258,6 @@ pub(crate) mod tests {
             objects: ["unknown", "first", "second"]
                 .map(|name| Object::Mapping(name.to_owned(), MIB))
                 .to_vec(),
-            sites: vec![],
             mappings: vec![Mappings(vec![placed(16 * MIB, 0), placed(32 * MIB, 1)])],
             phases: vec![PhaseRecord {
                 windows: vec![window(16 * MIB, 32 * MIB)],
@@ -310,7 +278,7 @@ pub(crate) mod tests {
             cpu_ns: 1e8,
             running_ns: 1e8,
             threads: 1.0,
-            notes: vec![],
+            ..Recording::default()
         }
     }
 
@@ -318,12 +286,7 @@ pub(crate) mod tests {
     #[test]
     fn delay_is_told_by_instruction_and_object_and_adds_up() {
         let recording = recording();
-        let found = locate(
-            &recording,
-            &Two(1.0),
-            Placement::Cxl,
-            &[100.0, 200.0, 500.0],
-        );
+        let found = locate(&recording, &two(), Placement::Cxl, &LATENCY_NS);
         let phase = &found[0];
         for parts in [&phase.instructions, &phase.objects] {
             let [near, far] = [1, 2].map(|number| parts[&number]);
@@ -340,7 +303,7 @@ pub(crate) mod tests {
         }
         assert_eq!(total(&found).delay_ns.round(), 4e8);
         // Where all pools are as fast, bandwidth gave the delay, and lines share it.
-        let found = locate(&recording, &Two(1.0), Placement::Cxl, &[100.0; 3]);
+        let found = locate(&recording, &two(), Placement::Cxl, &[100.0; 3]);
         let [near, far] = [1, 2].map(|number| found[0].instructions[&number]);
         assert!(
             (near.delay_ns / far.delay_ns - 1.0).abs() < 0.05,
@@ -348,7 +311,7 @@ pub(crate) mod tests {
         );
         // Local memory has no part.
         let first = Placement::LocalFirst(MIB);
-        let found = locate(&recording, &Two(1.0), first, &[100.0, 200.0, 500.0]);
+        let found = locate(&recording, &two(), first, &LATENCY_NS);
         assert_eq!(found[0].instructions[&1].delay_ns, 0.0);
         assert!((found[0].instructions[&2].delay_ns - 4e8).abs() < 1.0);
     }

@@ -11,9 +11,8 @@ const MOST_BYTES: u64 = 64 << 20;
 
 fn read(path: &str) -> io::Result<String> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?
-        .take(MOST_BYTES)
-        .read_to_end(&mut bytes)?;
+    let file = fs::File::open(path)?;
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -63,25 +62,25 @@ pub fn memory(all: &[Mapping]) -> Vec<Region> {
 }
 
 fn parse_maps(text: &str) -> Vec<Mapping> {
-    text.lines()
-        .filter_map(|line| {
-            // A name may have spaces, and is behind five words and further spaces.
-            let mut rest = line;
-            let mut words = [""; 5];
-            for word in &mut words {
-                let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
-                (*word, rest) = (first, behind.trim_start());
-            }
-            let [range, rights, offset, ..] = words;
-            Some(Mapping {
-                region: parse_range(range)?,
-                readable: rights.starts_with('r'),
-                executable: rights.as_bytes().get(2) == Some(&b'x'),
-                offset: u64::from_str_radix(offset, 16).ok()?,
-                name: rest.to_owned(),
-            })
-        })
-        .collect()
+    text.lines().filter_map(parse_map).collect()
+}
+
+fn parse_map(line: &str) -> Option<Mapping> {
+    // A name may have spaces, and is behind five words and further spaces.
+    let mut rest = line;
+    let mut words = [""; 5];
+    for word in &mut words {
+        let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+        (*word, rest) = (first, behind.trim_start());
+    }
+    let [range, rights, offset, ..] = words;
+    Some(Mapping {
+        region: parse_range(range)?,
+        readable: rights.starts_with('r'),
+        executable: rights.as_bytes().get(2) == Some(&b'x'),
+        offset: u64::from_str_radix(offset, 16).ok()?,
+        name: rest.to_owned(),
+    })
 }
 
 fn parse_range(text: &str) -> Option<Region> {
@@ -111,27 +110,22 @@ fn parse_smaps(text: &str) -> Resident {
     let mut sum = Resident::default();
     let mut is_programs = true;
     for line in text.lines() {
-        if let [mapping] = &parse_maps(line)[..] {
+        if let Some(mapping) = parse_map(line) {
             // What tells allocations keeps its tables there.
             is_programs = mapping.name != "/dev/zero";
             continue;
         }
-        let Some((name, rest)) = line.split_once(':') else {
+        let Some((name, rest)) = line.split_once(':').filter(|_| is_programs) else {
             continue;
         };
-        if !is_programs {
-            continue;
-        }
-        let kib = || {
-            let digits = rest.trim().trim_end_matches(" kB");
-            digits.parse::<u64>().unwrap_or(0)
+        let sum = match name {
+            "Referenced" => &mut sum.referenced,
+            "AnonHugePages" => &mut sum.huge,
+            "Rss" => &mut sum.resident,
+            _ => continue,
         };
-        match name {
-            "Referenced" => sum.referenced += kib() << 10,
-            "AnonHugePages" => sum.huge += kib() << 10,
-            "Rss" => sum.resident += kib() << 10,
-            _ => {}
-        }
+        let kib = rest.trim().trim_end_matches(" kB").parse::<u64>();
+        *sum += kib.unwrap_or(0) << 10;
     }
     sum
 }
@@ -148,9 +142,12 @@ pub fn clear_referenced(pid: Tid) -> io::Result<()> {
 pub fn cpu_ns(tid: Tid) -> io::Result<u64> {
     let text = read(&format!("/proc/{tid}/schedstat"))?;
     let first = text.split_ascii_whitespace().next();
-    first
-        .and_then(|word| word.parse().ok())
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    valid(first.and_then(|word| word.parse().ok()))
+}
+
+/// What a file of `/proc` must say.
+fn valid<T>(said: Option<T>) -> io::Result<T> {
+    said.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Nanoseconds of a clock tick in `/proc`: Linux has 100 ticks a
@@ -169,8 +166,7 @@ pub struct Usage {
 
 /// Reads the [`Usage`] of a thread.
 pub fn usage(tid: Tid) -> io::Result<Usage> {
-    let path = format!("/proc/{tid}/task/{tid}/stat");
-    let stat = parse_stat(&read(&path)?).ok_or(io::ErrorKind::InvalidData)?;
+    let stat = stat_of(&format!("/proc/{tid}/task/{tid}/stat"))?;
     Ok(Usage {
         user_ns: stat.user * TICK_NS,
         faults: stat.faults,
@@ -197,16 +193,18 @@ pub struct Stat {
 
 /// Reads the [`Stat`] of a process or thread.
 pub fn stat(tid: Tid) -> io::Result<Stat> {
-    let text = read(&format!("/proc/{tid}/stat"))?;
-    parse_stat(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    stat_of(&format!("/proc/{tid}/stat"))
+}
+
+fn stat_of(path: &str) -> io::Result<Stat> {
+    valid(parse_stat(&read(path)?))
 }
 
 /// The name in parentheses may hold any character, so the fields are counted
 /// from the last parenthesis.
 fn parse_stat(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text[text.rfind(')')? + 1..]
-        .split_ascii_whitespace()
-        .collect();
+    let fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let fields: Vec<&str> = fields.collect();
     let number = |at: usize| fields.get(at)?.parse().ok();
     Some(Stat {
         state: fields.first()?.chars().next()?,
@@ -218,20 +216,22 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
+/// A line of `/proc/PID/status`, by the name in front of it.
+fn status_line<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name))
+}
+
 /// The process that a thread belongs to.
 pub fn process_of(tid: Tid) -> io::Result<Tid> {
     let text = read(&format!("/proc/{tid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    line.and_then(|rest| rest.trim().parse().ok())
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    valid(status_line(&text, "Tgid:").and_then(|rest| rest.trim().parse().ok()))
 }
 
 /// Signals that wait for a process to unblock them, one bit each from signal 1.
 pub fn pending_signals(pid: Tid) -> io::Result<u64> {
     let text = read(&format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-    line.and_then(|rest| u64::from_str_radix(rest.trim(), 16).ok())
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let bits = status_line(&text, "ShdPnd:");
+    valid(bits.and_then(|rest| u64::from_str_radix(rest.trim(), 16).ok()))
 }
 
 /// The program of a process whose file gives rights (set-user-ID, set-group-ID) that the process
@@ -249,8 +249,8 @@ pub fn without_its_rights(pid: Tid) -> Option<String> {
 /// Whether a file's mode and owner give rights that a process with this status does not have.
 fn lacks_rights(mode: u32, (uid, gid): (u32, u32), status: &str) -> Option<bool> {
     let word = |name: &str, at: usize| -> Option<u32> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_ascii_whitespace().nth(at)?.parse().ok()
+        let mut words = status_line(status, name)?.split_ascii_whitespace();
+        words.nth(at)?.parse().ok()
     };
     // The second numbers are the effective ones. A process that gave up new rights would not have
     // got any without cxlab.

@@ -17,6 +17,7 @@ use cxlab_perf::{Attr, Format, Mapped, Record, flag};
 use crate::calibrate::processor_field;
 use crate::maps;
 use crate::profile::{MISSES, Profile, ProfileReader, Role};
+use crate::share;
 use crate::sys::{Counter, Ring, Tid};
 
 /// Pages of a ring, from what is tried first to what is tried last. Users may map half a MiB, and threads may be many.
@@ -84,25 +85,16 @@ impl Addresses {
             kind: RAW,
             config,
         };
-        let outstanding = match (number("cpu family"), number("model")) {
+        let reads = "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd";
+        let model = number("model").filter(|_| number("cpu family") == Some(6));
+        let outstanding = match model.unwrap_or(0) {
             // Skylake to Rocket Lake.
-            (
-                Some(6),
-                Some(
-                    0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 | 0x66 | 0x7d | 0x7e | 0x8c
-                    | 0x8d | 0xa7,
-                ),
-            ) => of("cycle_activity.cycles_l3_miss", 0x0200_02a3),
+            0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6 | 0x66 | 0x7d | 0x7e | 0x8c | 0x8d
+            | 0xa7 => of("cycle_activity.cycles_l3_miss", 0x0200_02a3),
             // Ice Lake servers.
-            (Some(6), Some(0x6a | 0x6c)) => of(
-                "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd",
-                0x0100_1060,
-            ),
+            0x6a | 0x6c => of(reads, 0x0100_1060),
             // Sapphire, Emerald and Granite Rapids. Processors with cores of two kinds need two sets of events.
-            (Some(6), Some(0x8f | 0xcf | 0xad | 0xae)) => of(
-                "offcore_requests_outstanding.cycles_with_l3_miss_demand_data_rd",
-                0x0100_1020,
-            ),
+            0x8f | 0xcf | 0xad | 0xae => of(reads, 0x0100_1020),
             _ => return Err("no events are known for this processor".to_owned()),
         };
         Ok(Addresses {
@@ -232,14 +224,32 @@ impl Begins {
     }
 }
 
-/// A thread's events, and what was last read of them.
+/// A counter, and what was last read of it.
+struct Reading {
+    counter: Counter,
+    then: f64,
+}
+
+impl Reading {
+    fn open(tid: Tid, attr: &Attr) -> io::Result<Reading> {
+        let counter = Counter::open(tid, attr)?;
+        Ok(Reading { counter, then: 0.0 })
+    }
+
+    /// Number of events since the last time.
+    fn more(&mut self) -> f64 {
+        let now = self.counter.read().unwrap_or(self.then);
+        let then = std::mem::replace(&mut self.then, now);
+        (now - then).max(0.0)
+    }
+}
+
+/// A thread's events.
 struct Metered {
     pid: Tid,
     ring: Ring,
-    outstanding: Counter,
-    cycles: Option<Counter>,
-    outstanding_then: f64,
-    cycles_then: f64,
+    outstanding: Reading,
+    cycles: Option<Reading>,
     /// Time with misses outstanding of which no sample says where they are, in nanoseconds.
     waits_ns: f64,
     /// CPU time without misses outstanding so far, in nanoseconds.
@@ -276,9 +286,7 @@ impl Opened {
             Some(Events::Lines(event)) => Opened::Lines(Lines::new(event)?),
         })
     }
-}
 
-impl Opened {
     /// A thread begins, or will when it executes a program.
     pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
         match self {
@@ -311,28 +319,27 @@ impl Opened {
 /// An event that counts lines read from memory, of all threads of a program.
 pub(crate) struct Lines {
     event: Selected,
-    threads: BTreeMap<Tid, (Counter, f64)>,
+    threads: BTreeMap<Tid, Reading>,
     sum: f64,
     wrong: Option<String>,
 }
 
 impl Lines {
     fn new(event: Selected) -> Result<Lines, String> {
-        match Counter::open(0, &event.attr()) {
-            Ok(_) => Ok(Lines {
-                event,
-                threads: BTreeMap::new(),
-                sum: 0.0,
-                wrong: None,
-            }),
-            Err(error) => Err(format!("{}: {error}", event.name)),
-        }
+        let opened = Counter::open(0, &event.attr());
+        opened.map_err(|error| format!("{}: {error}", event.name))?;
+        Ok(Lines {
+            event,
+            threads: BTreeMap::new(),
+            sum: 0.0,
+            wrong: None,
+        })
     }
 
     fn add(&mut self, tid: Tid, begins: Begins) {
-        match Counter::open(tid, &self.event.attr().with(begins.flags())) {
-            Ok(counter) => {
-                self.threads.insert(tid, (counter, 0.0));
+        match Reading::open(tid, &self.event.attr().with(begins.flags())) {
+            Ok(reading) => {
+                self.threads.insert(tid, reading);
             }
             Err(error) => {
                 let _ = self.wrong.get_or_insert(error.to_string());
@@ -342,12 +349,7 @@ impl Lines {
 
     /// Lines that a thread has read since the last time.
     pub(crate) fn read(&mut self, tid: Tid) -> f64 {
-        let Some((counter, then)) = self.threads.get_mut(&tid) else {
-            return 0.0;
-        };
-        let now = counter.read().unwrap_or(*then);
-        let more = (now - *then).max(0.0);
-        *then = now;
+        let more = self.threads.get_mut(&tid).map_or(0.0, Reading::more);
         self.sum += more;
         more
     }
@@ -400,10 +402,9 @@ impl Meter {
             lost: 0,
             wrong: None,
         };
-        match meter.open(0, 0, Begins::Now) {
-            Ok(_) => Ok(meter),
-            Err((event, error)) => Err(format!("{event}: {error}")),
-        }
+        let opened = meter.open(0, 0, Begins::Now);
+        opened.map_err(|(event, error)| format!("{event}: {error}"))?;
+        Ok(meter)
     }
 
     /// Opens the events of a thread.
@@ -414,12 +415,10 @@ impl Meter {
             let name = event.name.clone();
             move |error| (name, error)
         };
-        let mut tries = PAGES
-            .into_iter()
-            .map(|pages| Ring::open(tid, &misses, pages));
-        let mut ring = tries
-            .next()
-            .unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()));
+        let open = |pages| Ring::open(tid, &misses, pages);
+        let mut tries = PAGES.into_iter().map(open);
+        let none = || Err(io::ErrorKind::Unsupported.into());
+        let mut ring = tries.next().unwrap_or_else(none);
         // Only a limit on memory is another with fewer pages.
         while let Err(error) = &ring
             && error.raw_os_error() == Some(libc::EPERM)
@@ -427,21 +426,16 @@ impl Meter {
         {
             ring = next;
         }
-        let outstanding = Counter::open(tid, &from(self.events.outstanding.attr()));
-        let cycles = match self.events.is_in_nanoseconds() {
-            true => None,
-            false => {
-                let cycles = Counter::open(tid, &from(cycles()));
-                Some(cycles.map_err(|error| ("cycles".to_owned(), error))?)
-            }
-        };
+        let outstanding = Reading::open(tid, &from(self.events.outstanding.attr()));
+        let cycles = (!self.events.is_in_nanoseconds())
+            .then(|| Reading::open(tid, &from(cycles())))
+            .transpose()
+            .map_err(|error| ("cycles".to_owned(), error))?;
         Ok(Metered {
             pid,
             ring: ring.map_err(named(&self.events.misses))?,
             outstanding: outstanding.map_err(named(&self.events.outstanding))?,
             cycles,
-            outstanding_then: 0.0,
-            cycles_then: 0.0,
             waits_ns: 0.0,
             spare_ns: 0.0,
         })
@@ -492,10 +486,8 @@ impl Meter {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return missed;
         };
-        let sums = self
-            .pools
-            .entry(thread.pid)
-            .or_insert_with(|| vec![0.0; pools]);
+        let sums = self.pools.entry(thread.pid);
+        let sums = sums.or_insert_with(|| vec![0.0; pools]);
         let period = self.events.period as f64;
         let (reader, wrong) = (&mut self.reader, &mut self.wrong);
         let heard = thread.ring.take(&mut |record| {
@@ -514,22 +506,14 @@ impl Meter {
         if let Err(error) = heard {
             let _ = self.wrong.get_or_insert(error.to_string());
         }
-        let now = thread.outstanding.read().unwrap_or(thread.outstanding_then);
-        let counted = (now - thread.outstanding_then).max(0.0);
-        thread.outstanding_then = now;
+        let counted = thread.outstanding.more();
         self.outstanding += counted;
-        let ns = match &thread.cycles {
+        let ns = match &mut thread.cycles {
             None => counted,
             Some(cycles) => {
-                let now = cycles.read().unwrap_or(thread.cycles_then);
-                let cycles = (now - thread.cycles_then).max(0.0);
-                thread.cycles_then = now;
+                let cycles = cycles.more();
                 self.cycles += cycles;
-                if cycles > 0.0 {
-                    cpu_ns * counted / cycles
-                } else {
-                    0.0
-                }
+                share(cpu_ns * counted, cycles)
             }
         };
         // It may be more than the CPU time: that was read before, and does not count what the host took away.

@@ -99,6 +99,12 @@ impl Step {
         }
     }
 
+    /// The same, at that address.
+    #[cfg(test)]
+    pub(crate) fn at(self, code: u64) -> Step {
+        Step { code, ..self }
+    }
+
     /// A store whose address and data are ready.
     pub fn store(address: u64) -> Step {
         Step {
@@ -156,10 +162,8 @@ impl BlockUse {
     /// fill buffers, times `chance`. It is at least the time of one miss, times the
     /// probability that any load or store misses.
     pub fn wait(&self, latency: &[f64], chance: f64) -> f64 {
-        let chain = self.chain(latency);
-        let fetched = self.fetched.iter().zip(latency);
-        let fetched: f64 = fetched.map(|(lines, latency)| lines * latency).sum();
-        self.longest(chain, fetched, latency, chance)
+        let fetched = sum_of(&self.fetched, latency);
+        self.longest(self.chain(latency), fetched, latency, chance)
     }
 
     /// Time of the block if the pools have these latencies, each line misses with
@@ -171,8 +175,7 @@ impl BlockUse {
     /// left after this block.
     pub fn time(&self, latency: &[f64], chance: f64, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
         let lines: f64 = self.fetched.iter().sum();
-        let fetched = self.fetched.iter().zip(latency);
-        let fetched_ns: f64 = fetched.map(|(lines, latency)| lines * latency).sum();
+        let fetched_ns = sum_of(&self.fetched, latency);
         let mean_ns = if lines > 0.0 { fetched_ns / lines } else { 0.0 };
         let apart_ns = chance * self.apart * mean_ns;
         let chain_ns = self.chain(latency);
@@ -230,13 +233,7 @@ impl BlockUse {
         let loads: u32 = self.loads.iter().sum();
         let one = match loads {
             0 => 0.0,
-            _ => {
-                let all = self.loads.iter().zip(latency);
-                let all: f64 = all
-                    .map(|(loads, latency)| f64::from(*loads) * latency)
-                    .sum();
-                self.missing(chance) * all / f64::from(loads)
-            }
+            _ => self.missing(chance) * sum_of(&self.loads, latency) / f64::from(loads),
         };
         (chance * chain.max(fetched)).max(one)
     }
@@ -245,6 +242,12 @@ impl BlockUse {
     pub fn waits(&self, chance: f64) -> f64 {
         self.wait(&vec![1.0; self.fetched.len()], chance)
     }
+}
+
+/// Sum of the latencies of so many lines of each pool.
+fn sum_of<N: Copy + Into<f64>>(lines: &[N], latency: &[f64]) -> f64 {
+    let each = lines.iter().zip(latency);
+    each.map(|(lines, latency)| (*lines).into() * latency).sum()
 }
 
 /// Time of a block that takes `least_ns` apart from the fill buffers. Its lines need `buffers_ns`

@@ -109,7 +109,7 @@ pub fn go_on(
 }
 
 /// The lines that instructions touch.
-fn touched(steps: &[Step]) -> impl Iterator<Item = u64> {
+pub(crate) fn touched(steps: &[Step]) -> impl Iterator<Item = u64> {
     let touches = steps.iter().flat_map(|step| &step.touches);
     touches.map(|touch| touch.address / 64)
 }
@@ -220,6 +220,7 @@ fn stride(visits: &[(usize, u64)]) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::model::Overlap;
+    use crate::{GOLDEN, drawn};
 
     /// The second half of each 2^40 bytes is pool 1.
     fn pool(address: u64) -> Option<usize> {
@@ -231,20 +232,13 @@ mod tests {
         go_on(window, steps, before, &mut pool)
     }
 
-    fn at(code: u64, step: Step) -> Step {
-        Step { code, ..step }
-    }
-
     fn compute(code: u64) -> Step {
-        at(code, Step::default())
+        Step::default().at(code)
     }
 
-    /// Random numbers (SplitMix64).
-    fn number(state: u64) -> u64 {
-        let mut value = state.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
+    /// A random number for each `at`.
+    fn number(at: u64) -> u64 {
+        drawn(at.wrapping_mul(GOLDEN))
     }
 
     fn loads(found: &WindowUse) -> f64 {
@@ -256,9 +250,9 @@ mod tests {
     fn stream(rounds: u64) -> Vec<Step> {
         let round = |round: u64| {
             [
-                at(1, Step::load(round * 32, &[1], &[2])),
+                Step::load(round * 32, &[1], &[2]).at(1),
                 compute(2),
-                at(3, Step::load(round * 32 + 16, &[1], &[2])),
+                Step::load(round * 32 + 16, &[1], &[2]).at(3),
                 compute(4),
                 compute(5),
             ]
@@ -293,7 +287,7 @@ mod tests {
     fn accesses_of_two_lines_go_on_together() {
         let round = |round: u64| {
             let address = round * 24 + 8;
-            let mut step = at(1, Step::load(address, &[1], &[2]));
+            let mut step = Step::load(address, &[1], &[2]).at(1);
             if address % 64 > 64 - 16 {
                 step.touches.push(Touch {
                     address: (address / 64 + 1) * 64,
@@ -315,7 +309,7 @@ mod tests {
             let address = number(round) >> 20;
             [
                 compute(1),
-                at(2, Step::load(address, &[1], &[2])),
+                Step::load(address, &[1], &[2]).at(2),
                 compute(3),
                 compute(4),
             ]
@@ -342,7 +336,7 @@ mod tests {
             let far = |step| number(4 * round + step) >> 26 << 1;
             let load = |code, pool: u64, step, register: u8| {
                 let address = (far(step) & ((1 << 39) - 1)) | pool << 39;
-                at(code, Step::load(address, &[register], &[register]))
+                Step::load(address, &[register], &[register]).at(code)
             };
             [
                 load(1, 0, 0, 1),
@@ -366,7 +360,7 @@ mod tests {
     /// again in each repetition.
     #[test]
     fn code_without_a_loop_is_repeated_in_new_lines() {
-        let step = |code: u64, line: u64| at(code, Step::load(line * 4096, &[1], &[2]));
+        let step = |code: u64, line: u64| Step::load(line * 4096, &[1], &[2]).at(code);
         let mut steps: Vec<Step> = (0..40).map(|code| step(code, code % 8)).collect();
         steps.extend((40..100).map(|code| match code % 3 {
             0 => step(code, 100 + code),

@@ -57,21 +57,14 @@ impl FromStr for Placement {
             Ok(pages @ 1..=65536) => Ok(pages),
             _ => Err(wrong()),
         };
-        let mut parts = text.split(':');
-        let place = match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some("cxl"), None, None, None) => Placement::Cxl,
-            (Some("local-first"), Some(size), None, None) => {
-                Placement::LocalFirst(bytes(size).ok_or_else(wrong)?)
-            }
-            (Some("above"), Some(size), None, None) => {
-                Placement::Above(bytes(size).ok_or_else(wrong)?)
-            }
-            (Some("interleave"), Some(local), Some(cxl), None) => {
-                Placement::Interleave(pages(local)?, pages(cxl)?)
-            }
-            _ => return Err(wrong()),
-        };
-        Ok(place)
+        let size = |text| bytes(text).ok_or_else(wrong);
+        match text.split(':').collect::<Vec<_>>()[..] {
+            ["cxl"] => Ok(Placement::Cxl),
+            ["local-first", bytes] => Ok(Placement::LocalFirst(size(bytes)?)),
+            ["above", bytes] => Ok(Placement::Above(size(bytes)?)),
+            ["interleave", local, cxl] => Ok(Placement::Interleave(pages(local)?, pages(cxl)?)),
+            _ => Err(wrong()),
+        }
     }
 }
 
@@ -185,8 +178,8 @@ impl Layout {
     fn add(&mut self, start: u64, end: u64) {
         let size = end - start;
         match self.placement {
-            Placement::Cxl => self.add_cxl(start, end),
-            Placement::Above(least) if size >= least => self.add_cxl(start, end),
+            Placement::Cxl => self.add_cxl(start, end, Kind::Cxl),
+            Placement::Above(least) if size >= least => self.add_cxl(start, end, Kind::Cxl),
             Placement::Above(_) => self.add_local(start, end),
             Placement::LocalFirst(most) => {
                 let room = most.saturating_sub(self.local_used) / PAGE * PAGE;
@@ -200,15 +193,11 @@ impl Layout {
                 }
                 for (start, end) in [before, behind] {
                     if end > start {
-                        self.add_cxl(start, end);
+                        self.add_cxl(start, end, Kind::Cxl);
                     }
                 }
             }
-            Placement::Interleave(..) => {
-                let place = Kind::Turns(self.cxl_used);
-                self.cxl_used += size;
-                self.extents.insert(start, Extent { end, place });
-            }
+            Placement::Interleave(..) => self.add_cxl(start, end, Kind::Turns),
         }
     }
 
@@ -218,8 +207,8 @@ impl Layout {
         self.extents.insert(start, Extent { end, place });
     }
 
-    fn add_cxl(&mut self, start: u64, end: u64) {
-        let place = Kind::Cxl(self.cxl_used);
+    fn add_cxl(&mut self, start: u64, end: u64, kind: fn(u64) -> Kind) {
+        let place = kind(self.cxl_used);
         self.cxl_used += end - start;
         self.extents.insert(start, Extent { end, place });
     }

@@ -8,8 +8,9 @@ use crate::estimate::{Estimate, PhaseId, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::meter::Missed;
 use crate::process::{Facts, Judged, Process};
-use crate::recorder::{Priced, Recorder};
+use crate::recorder::{self, Recorder};
 use crate::recording::StackId;
+use crate::share;
 use crate::slowdown::PoolReport;
 use crate::sys::Tid;
 use crate::thread::{Spent, Thread};
@@ -47,15 +48,26 @@ pub(crate) struct JudgedNs {
     pub(crate) time: f64,
 }
 
+/// Sums over all priced time.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Priced {
+    /// How the number of instructions was determined.
+    pub(crate) told: Told,
+    /// Time that the model gives for the priced code with all memory being local.
+    pub(crate) modelled_ns: f64,
+    /// The delay that was asked for, with as few and as many misses as watched lines allow.
+    pub(crate) least_ns: f64,
+    pub(crate) most_ns: f64,
+    /// User CPU time that never got a price.
+    pub(crate) unpriced_ns: f64,
+    pub(crate) judged: JudgedNs,
+}
+
 /// What is known of a thread's time in a piece of code.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Used {
-    /// A number of instructions, and their CPU time in nanoseconds.
-    Counted {
-        instructions: f64,
-        cpu_ns: f64,
-        lines: f64,
-    },
+    /// A number of instructions, and their CPU time.
+    Counted(f64, Spent),
     /// CPU time without a known number of instructions.
     Spent(Spent),
     /// CPU time in other code, which no window has been in.
@@ -84,15 +96,7 @@ pub(crate) struct Prices<'a> {
     /// Time held until the last request to the fabric, by thread.
     held_before: BTreeMap<Tid, u64>,
     pools: Vec<PoolSum>,
-    pub(crate) told: Told,
-    /// Time that the model gives for the priced code with all memory being local.
-    pub(crate) modelled_ns: f64,
-    /// The delay that was asked for, with as few and as many misses as watched lines allow.
-    pub(crate) least_ns: f64,
-    pub(crate) most_ns: f64,
-    /// User CPU time that never got a price.
-    pub(crate) unpriced_ns: f64,
-    pub(crate) judged: JudgedNs,
+    pub(crate) priced: Priced,
     /// What is kept of the run, if that is wanted.
     pub(crate) recorder: Option<Recorder>,
     /// Whether an event counts the lines that are read.
@@ -121,12 +125,7 @@ impl<'a> Prices<'a> {
             asked_at: Instant::now(),
             held_before: BTreeMap::new(),
             pools: vec![PoolSum::default(); pools],
-            told: Told::default(),
-            modelled_ns: 0.0,
-            least_ns: 0.0,
-            most_ns: 0.0,
-            unpriced_ns: 0.0,
-            judged: JudgedNs::default(),
+            priced: Priced::default(),
             recorder: None,
             has_lines: false,
         }
@@ -135,7 +134,10 @@ impl<'a> Prices<'a> {
     /// Whether watched lines are so few that they leave a wide interval for the slowdown of a program that
     /// used `cpu_ns` of CPU time.
     pub(crate) fn is_uncertain(&self, cpu_ns: f64) -> bool {
-        self.most_ns - self.least_ns > UNCERTAIN * (cpu_ns + self.least_ns)
+        let Priced {
+            least_ns, most_ns, ..
+        } = self.priced;
+        most_ns - least_ns > UNCERTAIN * (cpu_ns + least_ns)
     }
 
     /// Most delay that a program may owe so far, in nanoseconds, whose threads used `open_ns` of CPU time that has no
@@ -144,7 +146,7 @@ impl<'a> Prices<'a> {
         let adds =
             |answer: &Answer| answer.latency_ns > self.facts.local_ns || answer.stretch > 1.0;
         let any = self.answers.iter().skip(1).any(adds);
-        self.most_ns + if any { open_ns } else { 0.0 }
+        self.priced.most_ns + if any { open_ns } else { 0.0 }
     }
 
     /// A sample found a thread in known code, so the intervals before its open samples get a price.
@@ -153,10 +155,12 @@ impl<'a> Prices<'a> {
         let progress = process.progress(phase);
         let waits = progress.is_some_and(|progress| progress.is_undecided());
         // An estimate shows whether pages are doubtful, and more windows come soon.
-        let known = !waits
-            && process
+        let mut estimate = || {
+            process
                 .estimate(phase, &self.facts, &*self.fabric)
-                .is_some();
+                .is_some()
+        };
+        let known = !waits && estimate();
         let may = !self.has_lines && known && any_undecided(thread, process, phase);
         let may = may || thread.is_unknown();
         let waits = waits || may && thread.open.len() < MOST_WAITING;
@@ -196,7 +200,7 @@ impl<'a> Prices<'a> {
     ) {
         match process.last_phase() {
             Some(phase) => self.price(thread, process, (phase, stack), Used::Elsewhere(spent)),
-            None => self.unpriced_ns += spent.user_ns,
+            None => self.priced.unpriced_ns += spent.user_ns,
         }
     }
 
@@ -204,20 +208,16 @@ impl<'a> Prices<'a> {
     /// next known code, at the end for `last`.
     fn settle(&mut self, thread: &mut Thread, process: &mut Process, last: Option<PhaseId>) {
         let open = std::mem::take(&mut thread.open);
-        let known: Vec<Option<PhaseId>> = open.iter().map(|look| look.code).collect();
+        let mut codes: Vec<Option<PhaseId>> = open.iter().map(|look| look.code).collect();
         let mut behind = last;
-        let mut codes: Vec<Option<PhaseId>> = known
-            .iter()
-            .rev()
-            .map(|known| {
-                behind = known.or(behind);
-                behind
-            })
-            .collect();
-        codes.reverse();
+        for code in codes.iter_mut().rev() {
+            *code = code.or(behind);
+            behind = *code;
+        }
         let mut before = thread.priced.map(|look| (look.place, look.code));
         let mut stack_before = thread.priced.map(|look| look.stack);
-        for ((look, own), code) in open.iter().zip(known).zip(codes) {
+        for (look, code) in open.iter().zip(codes) {
+            let own = look.code;
             let from = before.replace((look.place, own));
             let from_code = from.map_or(code, |(_, from)| from.or(code));
             let from_stack = stack_before.replace(look.stack).unwrap_or(look.stack);
@@ -230,11 +230,7 @@ impl<'a> Prices<'a> {
                     progress.count_late(&from, &look.place, look.spent.cpu_ns)
                 });
                 let used = match counted {
-                    Some(instructions) => Used::Counted {
-                        instructions,
-                        cpu_ns: look.spent.cpu_ns,
-                        lines: look.spent.lines,
-                    },
+                    Some(instructions) => Used::Counted(instructions, look.spent),
                     None => Used::Spent(look.spent),
                 };
                 self.price_of(thread, process, (code, look.stack), used);
@@ -260,7 +256,7 @@ impl<'a> Prices<'a> {
             (None, Used::Spent(spent) | Used::Elsewhere(spent)) => {
                 self.elsewhere(thread, process, stack, spent);
             }
-            (None, Used::Counted { cpu_ns, .. }) => self.unpriced_ns += cpu_ns,
+            (None, Used::Counted(_, spent)) => self.priced.unpriced_ns += spent.cpu_ns,
         }
     }
 
@@ -275,41 +271,31 @@ impl<'a> Prices<'a> {
     ) {
         let pid = process.pid;
         let pace = process.progress(phase).and_then(|one| one.pace());
-        let told = &mut self.told;
+        let sums = &mut self.priced;
+        let told = &mut sums.told;
+        let (Used::Counted(_, spent) | Used::Spent(spent) | Used::Elsewhere(spent)) = used;
+        let (cpu_ns, lines) = (spent.cpu_ns, spent.lines);
         let (told, ns, instructions) = match (used, pace) {
-            (
-                Used::Counted {
-                    instructions,
-                    cpu_ns,
-                    ..
-                },
-                _,
-            ) => (&mut told.counted_ns, cpu_ns, Some(instructions)),
+            (Used::Counted(instructions, _), _) => {
+                (&mut told.counted_ns, cpu_ns, Some(instructions))
+            }
             // The pace of that code includes the kernel's work for it.
-            (Used::Spent(spent), Some(pace)) => {
-                (&mut told.paced_ns, spent.cpu_ns, Some(spent.cpu_ns * pace))
-            }
-            (Used::Spent(spent) | Used::Elsewhere(spent), _) => {
-                (&mut told.priced_ns, spent.user_ns, None)
-            }
-        };
-        let lines = match used {
-            Used::Counted { lines, .. } => lines,
-            Used::Spent(spent) | Used::Elsewhere(spent) => spent.lines,
+            (Used::Spent(_), Some(pace)) => (&mut told.paced_ns, cpu_ns, Some(cpu_ns * pace)),
+            _ => (&mut told.priced_ns, spent.user_ns, None),
         };
         if self.has_lines {
             process.count(phase, lines, ns);
         }
         let Some(known) = process.estimate(phase, &self.facts, &*self.fabric) else {
-            self.unpriced_ns += ns;
+            sums.unpriced_ns += ns;
             return;
         };
         *told += ns;
         match known.judged {
             Judged::Pages | Judged::Counted => {}
-            Judged::Lines => self.judged.lines += ns,
-            Judged::Reuse => self.judged.reuse += ns,
-            Judged::Time => self.judged.time += ns,
+            Judged::Lines => sums.judged.lines += ns,
+            Judged::Reuse => sums.judged.reuse += ns,
+            Judged::Time => sums.judged.time += ns,
         }
         thread.computed_ns += ns as u64;
         let [delay, least, most] = known.delay(&self.answers, self.number);
@@ -333,10 +319,11 @@ impl<'a> Prices<'a> {
             Some(bounds) => bounds.each_ref().map(user_of),
             None => [user_ns; 2],
         };
-        self.least_ns += (few * least).min(user_ns * delay);
-        self.most_ns += (many * most).max(user_ns * delay);
+        sums.least_ns += (few * least).min(user_ns * delay);
+        sums.most_ns += (many * most).max(user_ns * delay);
+        sums.modelled_ns += modelled_ns * estimate.model_ns();
         if let Some(recorder) = &mut self.recorder {
-            let priced = Priced {
+            let priced = recorder::Priced {
                 instructions: modelled_ns / estimate.instruction_ns(),
                 cpu_ns: ns,
                 delay_ns: user_ns * delay,
@@ -346,7 +333,6 @@ impl<'a> Prices<'a> {
             };
             recorder.priced(pid, phase, &priced);
         }
-        self.modelled_ns += modelled_ns * estimate.model_ns();
         for (pool, rate) in estimate.rates.iter().enumerate() {
             let latency = match pool {
                 0 => known.machine.local_ns,
@@ -389,8 +375,8 @@ impl<'a> Prices<'a> {
         let delay_ns = delay_ns.max((stretch - 1.0) * cpu_ns);
         thread.ledger.ask(delay_ns);
         thread.computed_ns += cpu_ns as u64;
-        self.least_ns += delay_ns;
-        self.most_ns += delay_ns;
+        self.priced.least_ns += delay_ns;
+        self.priced.most_ns += delay_ns;
     }
 
     /// Gives the fabric the demand since the last request. Latencies are those at the present load.
@@ -401,10 +387,8 @@ impl<'a> Prices<'a> {
             return;
         }
         let real = passed.as_nanos() as f64;
-        let held: BTreeMap<Tid, u64> = threads
-            .iter()
-            .map(|(tid, thread)| (*tid, thread.ledger.held_ns))
-            .collect();
+        let held = threads.iter();
+        let held: BTreeMap<Tid, u64> = held.map(|(tid, one)| (*tid, one.ledger.held_ns)).collect();
         let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
         let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
         // A hold that ends now may have begun before the last request, and time that is priced now
@@ -418,12 +402,8 @@ impl<'a> Prices<'a> {
             recorder.asked(threads.len(), running);
         }
         let lines = under_way(&self.asked, reads);
-        let per = |asked: &Demand, time: f64| Demand {
-            reads_per_ns: asked.reads_per_ns / time,
-            writes_per_ns: asked.writes_per_ns / time,
-        };
         let mut at = |time| {
-            let asked: Vec<Demand> = self.asked.iter().map(|asked| per(asked, time)).collect();
+            let asked: Vec<Demand> = self.asked.iter().map(|asked| asked.over(time)).collect();
             self.fabric.answer(&asked, lines)
         };
         let undelayed = at(running);
@@ -440,17 +420,16 @@ impl<'a> Prices<'a> {
     /// Use of each pool.
     pub(crate) fn pools(&self) -> Vec<PoolReport> {
         let all: f64 = self.pools.iter().map(|pool| pool.misses).sum();
+        let report = |(name, sum): (String, &PoolSum)| PoolReport {
+            name,
+            share: share(sum.misses, all),
+            misses: sum.misses,
+            write_backs: sum.write_backs,
+            waits: sum.waits,
+            latency_ns: (sum.waits > 0.0).then(|| sum.waited_ns / sum.waits),
+        };
         let pools = self.fabric.pools().into_iter().zip(&self.pools);
-        pools
-            .map(|(name, sum)| PoolReport {
-                name,
-                share: if all > 0.0 { sum.misses / all } else { 0.0 },
-                misses: sum.misses,
-                write_backs: sum.write_backs,
-                waits: sum.waits,
-                latency_ns: (sum.waits > 0.0).then(|| sum.waited_ns / sum.waits),
-            })
-            .collect()
+        pools.map(report).collect()
     }
 }
 

@@ -646,4 +646,4 @@ impl Process {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,14 +10,15 @@ pub mod cost;
 mod space;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{Read, Seek};
 
 use cxlab_perf::encode::Event;
 use cxlab_perf::file::{FileError, PerfData};
 use cxlab_perf::{Format, Found, Mode, Operation, Period, Record, Sample};
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
+use crate::share;
 use space::{Change, Pid};
 
 /// Most loads that are kept (*assumed*: about a GiB).
@@ -50,14 +51,27 @@ pub enum Role {
     Unused,
 }
 
-const LOADS: Role = Role::Loads {
-    misses_only: false,
-    some_only: false,
-};
-pub(crate) const MISSES: Role = Role::Loads {
-    misses_only: true,
-    some_only: false,
-};
+impl Role {
+    const fn loads(misses_only: bool, some_only: bool) -> Role {
+        Role::Loads {
+            misses_only,
+            some_only,
+        }
+    }
+
+    fn is_loads(self) -> bool {
+        matches!(self, Role::Loads { .. })
+    }
+
+    /// Whether it samples loads, of which the processor looks at some only.
+    pub(crate) fn is_some_loads(self) -> bool {
+        matches!(self, Role::Loads { some_only, .. } if some_only)
+    }
+}
+
+const LOADS: Role = Role::loads(false, false);
+const SOME_LOADS: Role = Role::loads(false, true);
+pub(crate) const MISSES: Role = Role::loads(true, false);
 
 /// What an event is used for, by its number or else by its name.
 ///
@@ -79,10 +93,7 @@ pub fn role(event: &Event) -> Role {
         // MEM_LOAD_RETIRED.L3_MISS, MEM_LOAD_L3_MISS_RETIRED.LOCAL_DRAM and .REMOTE_DRAM
         (RAW, 0x20d1 | 0x01d3 | 0x02d3) if has_address => MISSES,
         // MEM_TRANS_RETIRED.LOAD_LATENCY
-        (RAW, 0x1cd) if has_address => Role::Loads {
-            misses_only: false,
-            some_only: true,
-        },
+        (RAW, 0x1cd) if has_address => SOME_LOADS,
         // CYCLE_ACTIVITY.STALLS_L3_MISS, and MEMORY_ACTIVITY.STALLS_L3_MISS from Golden Cove on
         (RAW, 0x0600_06a3 | 0x0900_0947) => Role::Stalls,
         // CYCLE_ACTIVITY.CYCLES_L3_MISS, and OFFCORE_REQUESTS_OUTSTANDING.CYCLES_WITH_L3_MISS_DEMAND_DATA_RD until
@@ -93,61 +104,39 @@ pub fn role(event: &Event) -> Role {
     };
     match known {
         Role::Unused if has_address && attr.has(Format::DataSrc) && attr.kind > SOFTWARE => LOADS,
-        Role::Loads { .. } if !has_address => Role::Unused,
+        known if known.is_loads() && !has_address => Role::Unused,
         known => known,
     }
 }
 
 fn by_name(name: &str) -> Role {
-    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    if has(&["stalls_l3_miss"]) {
-        return Role::Stalls;
-    }
-    if has(&["cycles_l3_miss", "cycles_with_l3_miss_demand_data_rd"]) {
-        return Role::Outstanding;
-    }
-    if has(&["longest_lat_cache.miss", "llc-misses", "cache-misses"]) {
-        return Role::Lines;
-    }
-    if has(&["mem-loads-aux"]) {
-        return Role::Unused;
-    }
-    if has(&["mem-loads", "load_latency"]) {
-        return Role::Loads {
-            misses_only: false,
-            some_only: true,
-        };
-    }
-    match has(&["mem_load_retired.l3_miss", "mem_load_l3_miss_retired"]) {
-        true => MISSES,
-        false => Role::Unused,
-    }
+    // The first part that a name has decides.
+    let roles = [
+        ("stalls_l3_miss", Role::Stalls),
+        ("cycles_l3_miss", Role::Outstanding),
+        ("cycles_with_l3_miss_demand_data_rd", Role::Outstanding),
+        ("longest_lat_cache.miss", Role::Lines),
+        ("llc-misses", Role::Lines),
+        ("cache-misses", Role::Lines),
+        ("mem-loads-aux", Role::Unused),
+        ("mem-loads", SOME_LOADS),
+        ("load_latency", SOME_LOADS),
+        ("mem_load_retired.l3_miss", MISSES),
+        ("mem_load_l3_miss_retired", MISSES),
+    ];
+    let known = roles.into_iter().find(|(part, _)| name.contains(part));
+    known.map_or(Role::Unused, |(_, role)| role)
 }
 
 /// Why a profile does not say what CXL memory would cost.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum ProfileError {
     /// Its file cannot be read.
-    File(FileError),
+    #[error(transparent)]
+    File(#[from] FileError),
     /// It lacks something: what was found, and what is needed.
+    #[error("{0}")]
     Lacks(String),
-}
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProfileError::File(error) => error.fmt(f),
-            ProfileError::Lacks(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for ProfileError {}
-
-impl From<FileError> for ProfileError {
-    fn from(error: FileError) -> ProfileError {
-        ProfileError::File(error)
-    }
 }
 
 /// An event of a profile.
@@ -214,7 +203,7 @@ pub struct Samples {
 }
 
 /// Samples of a program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Profile {
     /// What there is.
     pub samples: Samples,
@@ -247,7 +236,7 @@ impl Profile {
             return Err(wrong);
         }
         let profile = reader.finish();
-        let of_loads = |event: &&EventUse| matches!(event.role, Role::Loads { .. });
+        let of_loads = |event: &&EventUse| event.role.is_loads();
         let mut events = profile.samples.events.iter().filter(of_loads);
         if events.clone().all(|event| event.samples == 0) {
             let name = events.next().map_or("loads", |event| &event.name);
@@ -261,33 +250,19 @@ impl Profile {
     }
 
     /// Number of events of that kind, and the part of it that is open because they were sampled. `None` without any.
-    fn sum(&self, of: fn(&Role) -> bool) -> Option<(f64, f64)> {
-        let events = self.samples.events.iter().filter(|event| of(&event.role));
-        let seen: Vec<&EventUse> = events
-            .filter(|event| event.samples > 0 || event.counted)
-            .collect();
+    fn sum(&self, role: Role) -> Option<(f64, f64)> {
+        let events = self.samples.events.iter().filter(|one| one.role == role);
+        let seen = events.filter(|event| event.samples > 0 || event.counted);
+        let seen: Vec<&EventUse> = seen.collect();
         let samples: u64 = seen.iter().map(|event| event.samples).sum();
-        let open = if samples > 0 {
-            (1.0 / samples as f64).sqrt()
-        } else {
-            0.0
-        };
+        let open = share(1.0, samples as f64).sqrt();
         let all = seen.iter().map(|event| event.events).sum();
         (!seen.is_empty()).then_some((all, open))
     }
 
     /// Whether the processor looked at some loads only.
     fn is_of_some_loads(&self) -> bool {
-        let of_some = |event: &EventUse| {
-            event.samples > 0
-                && matches!(
-                    event.role,
-                    Role::Loads {
-                        some_only: true,
-                        ..
-                    }
-                )
-        };
+        let of_some = |event: &EventUse| event.samples > 0 && event.role.is_some_loads();
         self.samples.events.iter().any(of_some)
     }
 }
@@ -298,7 +273,7 @@ pub struct ProfileReader {
     /// Events after which each event is sampled. `None` if each sample says it.
     periods: Vec<Option<u64>>,
     only: Option<Pid>,
-    known_calls: BTreeMap<Vec<u64>, u32>,
+    calls: IndexSet<Vec<u64>>,
     /// Number of records, which stands for their time if they have none.
     records: u64,
     times: Option<(u64, u64)>,
@@ -341,11 +316,8 @@ impl ProfileReader {
                     )));
                 }
             });
-            if let Role::Loads {
-                misses_only: false, ..
-            } = role
-                && !attr.has(Format::DataSrc)
-            {
+            let all = matches!(role, Role::Loads { misses_only, .. } if !misses_only);
+            if all && !attr.has(Format::DataSrc) {
                 return Err(ProfileError::Lacks(format!(
                     "the samples of {name} do not say where loads found their data; record with -d"
                 )));
@@ -358,30 +330,20 @@ impl ProfileReader {
                 counted: false,
             });
         }
-        if !events
-            .iter()
-            .any(|event| matches!(event.role, Role::Loads { .. }))
-        {
+        if !events.iter().any(|event| event.role.is_loads()) {
             let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
             return Err(ProfileError::Lacks(format!(
                 "found samples of {}; {NEEDED}",
                 names.join(", ")
             )));
         }
+        let mut profile = Profile::default();
+        profile.samples.events = events;
         Ok(ProfileReader {
-            profile: Profile {
-                samples: Samples {
-                    events,
-                    ..Samples::default()
-                },
-                loads: Vec::new(),
-                calls: vec![Vec::new()],
-                history: Vec::new(),
-                span_ns: 0,
-            },
+            profile,
             periods,
             only,
-            known_calls: BTreeMap::from([(Vec::new(), 0)]),
+            calls: [Vec::new()].into(),
             records: 0,
             times: None,
             cycles: BTreeMap::new(),
@@ -482,8 +444,7 @@ impl ProfileReader {
                 "found more than {MOST_LOADS} sampled misses; record with a longer period (-c)"
             )));
         }
-        let calls: Vec<u64> = sample.calls.of_user().take(MOST_CALLS).collect();
-        let calls = self.number(calls);
+        let calls = sample.calls.of_user().take(MOST_CALLS).collect();
         self.profile.loads.push(Load {
             time: at,
             pid: sample.pid,
@@ -493,24 +454,15 @@ impl ProfileReader {
             cycles: weight.cycles,
             retire_cycles: weight.retire_cycles,
             is_miss,
-            calls,
+            calls: self.calls.insert_full(calls).0 as u32,
         });
         Ok(())
-    }
-
-    fn number(&mut self, calls: Vec<u64>) -> u32 {
-        if let Some(number) = self.known_calls.get(&calls) {
-            return *number;
-        }
-        let number = self.profile.calls.len() as u32;
-        self.profile.calls.push(calls.clone());
-        self.known_calls.insert(calls, number);
-        number
     }
 
     /// The profile of all records.
     pub fn finish(self) -> Profile {
         let mut profile = self.profile;
+        profile.calls = self.calls.into_iter().collect();
         for (name, sum) in &mut profile.samples.found {
             let cycles = self.cycles.get(name).copied().unwrap_or(0.0);
             sum.mean_cycles = cycles / sum.loads.max(1.0);
@@ -535,15 +487,9 @@ fn name_of(found: Found) -> &'static str {
         Found::Cache(_) => "L4",
         Found::UnderWay => "under way",
         Found::OtherCache => "another core's cache",
-        Found::Memory {
-            remote: false,
-            cxl: false,
-        } => "memory",
-        Found::Memory {
-            remote: true,
-            cxl: false,
-        } => "another node's memory",
         Found::Memory { cxl: true, .. } => "CXL memory",
+        Found::Memory { remote: true, .. } => "another node's memory",
+        Found::Memory { .. } => "memory",
         Found::Device => "a device",
         Found::Unknown => "unknown",
     }

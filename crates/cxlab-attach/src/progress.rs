@@ -120,10 +120,7 @@ impl Visits {
     }
 
     fn goes_one_way(&self) -> bool {
-        let enough = match self.unequal {
-            true => UNEQUAL,
-            false => EQUAL,
-        };
+        let enough = if self.unequal { UNEQUAL } else { EQUAL };
         !self.both_ways && self.changes >= enough
     }
 

@@ -1,7 +1,11 @@
 //! Keeps what a [`Recording`] needs, while a program is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+
+use indexmap::IndexSet;
 
 use crate::estimate::{Estimate, Machine, PhaseId};
 use crate::images::Images;
@@ -21,38 +25,16 @@ const KEPT: usize = 16;
 /// tens of MiB).
 const MOST: usize = 1 << 17;
 
-/// Numbers of equal things.
-struct Numbers<T> {
-    known: BTreeMap<T, u32>,
-    all: Vec<T>,
-}
-
-impl<T: Clone + Ord> Numbers<T> {
-    fn of(first: T) -> Numbers<T> {
-        let mut numbers = Numbers {
-            known: BTreeMap::new(),
-            all: Vec::new(),
-        };
-        numbers.number(first);
-        numbers
-    }
-
-    /// The number of a thing, or 0 where there are too many.
-    fn number(&mut self, thing: T) -> u32 {
-        if let Some(number) = self.known.get(&thing) {
-            return *number;
-        }
-        if self.all.len() == MOST {
-            return 0;
-        }
-        let number = self.all.len() as u32;
-        self.known.insert(thing.clone(), number);
-        self.all.push(thing);
-        number
+/// The number of a thing, or 0 where there are too many.
+fn number<T: Eq + Hash>(numbers: &mut IndexSet<T>, thing: T) -> u32 {
+    match numbers.len() == MOST {
+        true => numbers.get_index_of(&thing).unwrap_or(0) as u32,
+        false => numbers.insert_full(thing).0 as u32,
     }
 }
 
 /// A process that is followed.
+#[derive(Default)]
 struct Followed {
     mappings: Vec<Mapping>,
     seen: Mappings,
@@ -72,13 +54,14 @@ pub(crate) struct Priced<'a> {
     pub(crate) stack: StackId,
 }
 
+#[derive(Default)]
 pub(crate) struct Recorder {
     /// The library that tells allocation sites, if it was loaded into the program.
     library: Option<PathBuf>,
     images: Images,
-    places: Numbers<CodePlace>,
-    stacks: Numbers<Vec<u32>>,
-    objects: Numbers<Object>,
+    places: IndexSet<CodePlace>,
+    stacks: IndexSet<Vec<u32>>,
+    objects: IndexSet<Object>,
     sites: BTreeMap<StackId, Site>,
     mappings: Vec<Mappings>,
     processes: BTreeMap<Tid, Followed>,
@@ -88,6 +71,11 @@ pub(crate) struct Recorder {
     windows: u64,
     running_ns: f64,
     thread_ns: f64,
+}
+
+/// All phases of a process.
+fn all_of(pid: Tid) -> RangeInclusive<(Tid, PhaseId)> {
+    (pid, PhaseId::MIN)..=(pid, PhaseId::MAX)
 }
 
 /// Drops the window that stands for least, whose part goes to one beside it. The last two stay, of which
@@ -109,10 +97,8 @@ fn make_room(windows: &mut Vec<WindowRecord>) {
 /// compared with those that were taken nearest to it.
 fn find_cached(mut windows: Vec<&mut WindowRecord>) {
     windows.sort_by_key(|window| window.number);
-    let lines: Vec<BTreeSet<u64>> = windows
-        .iter()
-        .map(|window| touched(&window.steps).into_keys().collect())
-        .collect();
+    let lines = |window: &&mut WindowRecord| touched(&window.steps).into_keys().collect();
+    let lines: Vec<BTreeSet<u64>> = windows.iter().map(lines).collect();
     for (at, window) in windows.into_iter().enumerate() {
         let from = at.saturating_sub(reuse::WINDOWS / 2);
         let to = lines.len().min(from + reuse::WINDOWS);
@@ -130,18 +116,11 @@ impl Recorder {
         };
         Recorder {
             library,
-            images: Images::default(),
-            places: Numbers::of(unknown),
-            stacks: Numbers::of(Vec::new()),
-            objects: Numbers::of(Object::Unknown),
-            sites: BTreeMap::new(),
+            places: [unknown].into(),
+            stacks: [Vec::new()].into(),
+            objects: [Object::Unknown].into(),
             mappings: vec![Mappings::default()],
-            processes: BTreeMap::new(),
-            open: BTreeMap::new(),
-            done: Vec::new(),
-            windows: 0,
-            running_ns: 0.0,
-            thread_ns: 0.0,
+            ..Recorder::default()
         }
     }
 
@@ -150,13 +129,7 @@ impl Recorder {
         let Ok(mappings) = maps::mappings(pid) else {
             return;
         };
-        let process = self.processes.entry(pid).or_insert_with(|| Followed {
-            mappings: Vec::new(),
-            seen: Mappings::default(),
-            stacks: Stacks::new(),
-            tables: None,
-            sites: BTreeMap::new(),
-        });
+        let process = self.processes.entry(pid).or_default();
         if process.mappings == mappings {
             return;
         }
@@ -183,36 +156,28 @@ impl Recorder {
     fn calls(&mut self, pid: Tid, addresses: &[u64]) -> StackId {
         let calls = addresses.iter().map(|address| self.place(pid, *address));
         let calls = calls.collect();
-        self.stacks.number(calls)
+        number(&mut self.stacks, calls)
     }
 
     fn place(&mut self, pid: Tid, address: u64) -> u32 {
-        let place = self.code_place(pid, address);
-        self.places.number(place)
-    }
-
-    fn code_place(&mut self, pid: Tid, address: u64) -> CodePlace {
-        let none = CodePlace {
+        let place = self.in_image(pid, address).unwrap_or(CodePlace {
             image: None,
             address,
-        };
-        let Some(process) = self.processes.get(&pid) else {
-            return none;
-        };
-        let Some(mapping) = holding(&process.mappings, address).map(|at| &process.mappings[at])
-        else {
-            return none;
-        };
-        match self.images.number(pid, mapping) {
-            Some(image) => self.images.place(image, mapping, address),
-            None => none,
-        }
+        });
+        number(&mut self.places, place)
+    }
+
+    fn in_image(&mut self, pid: Tid, address: u64) -> Option<CodePlace> {
+        let mappings = &self.processes.get(&pid)?.mappings;
+        let mapping = &mappings[holding(mappings, address)?];
+        let image = self.images.number(pid, mapping)?;
+        Some(self.images.place(image, mapping, address))
     }
 
     /// The object that an address belongs to.
     fn object(&mut self, pid: Tid, tid: Tid, address: u64) -> u32 {
         let object = self.find(pid, tid, address).unwrap_or(Object::Unknown);
-        self.objects.number(object)
+        number(&mut self.objects, object)
     }
 
     fn find(&mut self, pid: Tid, tid: Tid, address: u64) -> Option<Object> {
@@ -234,10 +199,8 @@ impl Recorder {
         });
         let file = [Some(mapping), before].into_iter().flatten();
         for mapping in file {
-            let program = process
-                .mappings
-                .iter()
-                .any(|other| other.executable && other.name == mapping.name);
+            let mut all = process.mappings.iter();
+            let program = all.any(|other| other.executable && other.name == mapping.name);
             if program && let Some(image) = self.images.number(pid, mapping) {
                 return Some(Object::Static(self.images.place(image, mapping, address)));
             }
@@ -247,10 +210,8 @@ impl Recorder {
             "/dev/zero" => "tables of allocation sites",
             name => name,
         };
-        Some(Object::Mapping(
-            name.to_owned(),
-            mapping.region.end - mapping.region.start,
-        ))
+        let bytes = mapping.region.end - mapping.region.start;
+        Some(Object::Mapping(name.to_owned(), bytes))
     }
 
     fn site(&mut self, pid: Tid, tid: Tid, tables: Tables, number: u32) -> Option<Object> {
@@ -308,10 +269,9 @@ impl Recorder {
             steps,
             code,
             objects,
-            cached: BTreeSet::new(),
             number: self.windows,
             mappings: self.mappings.len() as u32 - 1,
-            stands_for: 0.0,
+            ..WindowRecord::default()
         };
         let record = self.open.entry((pid, phase)).or_default();
         if record.windows.len() == KEPT {
@@ -344,16 +304,14 @@ impl Recorder {
 
     /// A process forked another one, which executes the same code: what windows saw of it is true there too.
     pub(crate) fn forked(&mut self, parent: Tid, child: Tid) {
-        let known = self
-            .open
-            .range((parent, PhaseId::MIN)..=(parent, PhaseId::MAX));
+        let known = self.open.range(all_of(parent));
         let known: Vec<(PhaseId, Vec<WindowRecord>)> = known
             .map(|((_, phase), record)| (*phase, record.windows.clone()))
             .collect();
         for (phase, mut windows) in known {
-            windows
-                .iter_mut()
-                .for_each(|window| window.stands_for = 0.0);
+            for window in &mut windows {
+                window.stands_for = 0.0;
+            }
             let record = PhaseRecord {
                 windows,
                 ..PhaseRecord::default()
@@ -365,15 +323,10 @@ impl Recorder {
     /// The process executes another program, or has ended.
     pub(crate) fn end(&mut self, pid: Tid) {
         self.processes.remove(&pid);
-        let phases: Vec<(Tid, PhaseId)> = self
-            .open
-            .range((pid, PhaseId::MIN)..=(pid, PhaseId::MAX))
-            .map(|(key, _)| *key)
-            .collect();
-        let mut ended: Vec<PhaseRecord> = phases
-            .iter()
-            .filter_map(|key| self.open.remove(key))
-            .collect();
+        let phases = self.open.range(all_of(pid)).map(|(key, _)| *key);
+        let phases: Vec<(Tid, PhaseId)> = phases.collect();
+        let ended = phases.iter().filter_map(|key| self.open.remove(key));
+        let mut ended: Vec<PhaseRecord> = ended.collect();
         let windows = ended.iter_mut().flat_map(|phase| &mut phase.windows);
         find_cached(windows.collect());
         self.done.append(&mut ended);
@@ -390,13 +343,8 @@ impl Recorder {
         processes.into_iter().for_each(|pid| self.end(pid));
         // Code that asked for nothing and has no price says nothing.
         self.done.retain(|record| record.instructions > 0.0);
-        if [
-            self.places.all.len(),
-            self.stacks.all.len(),
-            self.objects.all.len(),
-        ]
-        .contains(&MOST)
-        {
+        let numbers = [self.places.len(), self.stacks.len(), self.objects.len()];
+        if numbers.contains(&MOST) {
             notes.push(format!(
                 "more than {MOST} places, lists of calls or objects: later ones are unknown"
             ));
@@ -404,9 +352,9 @@ impl Recorder {
         Recording {
             format: FORMAT,
             images: self.images.into_paths(),
-            places: self.places.all,
-            stacks: self.stacks.all,
-            objects: self.objects.all,
+            places: self.places.into_iter().collect(),
+            stacks: self.stacks.into_iter().collect(),
+            objects: self.objects.into_iter().collect(),
             sites: self.sites.into_values().collect(),
             mappings: self.mappings,
             phases: self.done,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::estimate::Machine;
 use crate::model::{Overlap, Step};
 use crate::placement::{Layout, Placement, Region};
+use crate::share;
 
 /// Number of the format. A change needs another number.
 pub const FORMAT: u32 = 2;
@@ -19,7 +20,7 @@ pub const FORMAT: u32 = 2;
 pub type StackId = u32;
 
 /// A place in a program's code.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct CodePlace {
     /// Number of the file that it is from ([`Recording::images`]). `None` for code that is from no file, such
     /// as that of a just-in-time compiler.
@@ -29,7 +30,7 @@ pub struct CodePlace {
 }
 
 /// What a piece of a program's memory is.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Object {
     /// Allocated by the call at the end of this list of calls.
@@ -95,19 +96,17 @@ impl Mappings {
         let old = std::mem::take(&mut self.0);
         for region in regions {
             let mut at = region.start;
+            let fresh = |start, end| Placed {
+                start,
+                end,
+                batch: next,
+            };
             let inside = old
                 .iter()
                 .filter(|placed| placed.end > region.start && placed.start < region.end);
             for placed in inside {
                 let (start, end) = (placed.start.max(region.start), placed.end.min(region.end));
-                if start > at {
-                    let end = start;
-                    self.0.push(Placed {
-                        start: at,
-                        end,
-                        batch: next,
-                    });
-                }
+                self.0.extend((start > at).then(|| fresh(at, start)));
                 self.0.push(Placed {
                     start,
                     end,
@@ -115,14 +114,8 @@ impl Mappings {
                 });
                 at = end;
             }
-            if at < region.end {
-                let end = region.end;
-                self.0.push(Placed {
-                    start: at,
-                    end,
-                    batch: next,
-                });
-            }
+            let left = at < region.end;
+            self.0.extend(left.then(|| fresh(at, region.end)));
         }
     }
 
@@ -133,7 +126,7 @@ impl Mappings {
 }
 
 /// A window, as it was seen.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct WindowRecord {
     /// Number of the first instructions that only show what was touched before.
     pub before: usize,
@@ -195,26 +188,19 @@ impl PhaseRecord {
         let all: f64 = self.windows.iter().map(|window| window.stands_for).sum();
         let equal = 1.0 / self.windows.len().max(1) as f64;
         self.windows.iter().map(move |window| {
-            let share = if all > 0.0 {
-                window.stands_for / all
-            } else {
-                equal
-            };
-            (share, window)
+            let share = window.stands_for / all;
+            (if all > 0.0 { share } else { equal }, window)
         })
     }
 
     /// Mean probability that a new line misses the last level cache.
     pub fn chance(&self) -> f64 {
-        match self.instructions > 0.0 {
-            true => (self.chances / self.instructions).clamp(0.0, 1.0),
-            false => 0.0,
-        }
+        share(self.chances, self.instructions).clamp(0.0, 1.0)
     }
 }
 
 /// What one run kept of a program.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct Recording {
     /// [`FORMAT`].
     pub format: u32,

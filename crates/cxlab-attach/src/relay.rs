@@ -11,6 +11,8 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::maps;
 use crate::sys::{self, Given, Tid};
 
@@ -22,7 +24,8 @@ const MEMORY: Duration = Duration::from_secs(1);
 /// Time between two looks at whether the command is stopped.
 const LOOK: Duration = Duration::from_millis(100);
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A datagram has one, as JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Message {
     /// To the guard: the command received this signal from a process.
     Signal(Given),
@@ -30,25 +33,6 @@ pub(crate) enum Message {
     Leave,
     /// To the command: this signal stopped the program.
     Stopped(i32),
-}
-
-impl Message {
-    fn words(self) -> [i32; 3] {
-        match self {
-            Message::Signal(Given { signal, sender }) => [0, signal, sender],
-            Message::Leave => [1, 0, 0],
-            Message::Stopped(signal) => [2, signal, 0],
-        }
-    }
-
-    fn of(words: [i32; 3]) -> Option<Message> {
-        match words {
-            [0, signal, sender] => Some(Message::Signal(Given { signal, sender })),
-            [1, ..] => Some(Message::Leave),
-            [2, signal, _] => Some(Message::Stopped(signal)),
-            _ => None,
-        }
-    }
 }
 
 /// The command's or the guard's end of the connection between both.
@@ -65,25 +49,16 @@ impl Link {
 
     /// Sends a message. It is lost if the other end is gone.
     pub(crate) fn send(&self, message: Message) {
-        let mut bytes = [0; 12];
-        for (bytes, word) in bytes.chunks_exact_mut(4).zip(message.words()) {
-            bytes.copy_from_slice(&word.to_le_bytes());
+        if let Ok(bytes) = serde_json::to_vec(&message) {
+            let _ = self.0.send(&bytes);
         }
-        let _ = self.0.send(&bytes);
     }
 
     /// The next message, if there is one.
     pub(crate) fn receive(&self) -> Option<Message> {
-        let mut bytes = [0; 12];
-        if self.0.recv(&mut bytes).ok()? != bytes.len() {
-            return None;
-        }
-        let word = |at: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&bytes[at..at + 4]);
-            i32::from_le_bytes(word)
-        };
-        Message::of([word(0), word(4), word(8)])
+        let mut bytes = [0; 128];
+        let count = self.0.recv(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes[..count]).ok()
     }
 }
 
@@ -132,9 +107,8 @@ impl Relay {
 
     /// The program is about to receive a signal.
     pub(crate) fn arrived(&mut self, given: Given) {
-        match self.waiting.iter().position(|(other, _)| *other == given) {
-            Some(at) => drop(self.waiting.remove(at)),
-            None => self.had.push((given, Instant::now())),
+        if !take(&mut self.waiting, given) {
+            self.had.push((given, Instant::now()));
         }
     }
 
@@ -159,12 +133,8 @@ impl Relay {
         while let Some(message) = self.link.receive() {
             match message {
                 Message::Leave => self.leave = true,
-                Message::Signal(given) => {
-                    match self.had.iter().position(|(other, _)| *other == given) {
-                        Some(at) => drop(self.had.remove(at)),
-                        None => self.waiting.push((given, now + GRACE)),
-                    }
-                }
+                Message::Signal(given) if take(&mut self.had, given) => {}
+                Message::Signal(given) => self.waiting.push((given, now + GRACE)),
                 Message::Stopped(_) => {}
             }
         }
@@ -194,22 +164,28 @@ impl Relay {
     }
 }
 
+/// Takes the first of equal signals out of a list. Returns whether there is one.
+fn take(signals: &mut Vec<(Given, Instant)>, given: Given) -> bool {
+    let found = signals.iter().position(|(other, _)| *other == given);
+    found.map(|at| signals.remove(at)).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn given(signal: i32) -> Given {
+        Given {
+            signal,
+            sender: 4711,
+        }
+    }
+
     #[test]
     fn messages_arrive_as_they_were_sent() {
         let (one, other) = Link::pair().unwrap();
-        let given = Given {
-            signal: 15,
-            sender: 4711,
-        };
-        let sent = [
-            Message::Signal(given),
-            Message::Leave,
-            Message::Stopped(libc::SIGTSTP),
-        ];
+        let stopped = Message::Stopped(libc::SIGTSTP);
+        let sent = [Message::Signal(given(15)), Message::Leave, stopped];
         sent.into_iter().for_each(|message| one.send(message));
         let found: Vec<Message> = std::iter::from_fn(|| other.receive()).collect();
         assert_eq!(found, sent);
@@ -221,10 +197,6 @@ mod tests {
         let (command, guard) = Link::pair().unwrap();
         // No process has the number, so nothing is really sent.
         let mut relay = Relay::new(guard, sys::parent(), Some(i32::MAX));
-        let given = |signal| Given {
-            signal,
-            sender: 4711,
-        };
         relay.arrived(given(10));
         command.send(Message::Signal(given(10)));
         relay.pass_on();

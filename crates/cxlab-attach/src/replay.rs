@@ -9,15 +9,13 @@
 use std::collections::BTreeMap;
 
 use crate::estimate::Estimate;
-use crate::fabric::{Answer, Demand, Fabric, under_way};
+use crate::fabric::{Answer, Demand, Fabric, settled};
 use crate::located::LocatedPhase;
 use crate::model::{Window, WindowUse};
 use crate::onward::go_on;
 use crate::placement::{Layout, PAGE, Placement};
-use crate::recording::{Mappings, Recording, WindowRecord};
-
-/// Rounds in which load and delay are made to agree.
-const ROUNDS: usize = 4;
+use crate::recording::{Mappings, PhaseRecord, Recording, WindowRecord};
+use crate::{GOLDEN, drawn};
 
 /// Where a program's memory is taken to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -53,11 +51,8 @@ const PART: u64 = 2 << 20;
 /// Parts of mappings by lines missed for each of their bytes, hottest first.
 fn hottest(recording: &Recording) -> Vec<Heat> {
     let mut parts: Vec<Heat> = Vec::new();
-    let mut placed: Vec<(u64, u64)> = recording
-        .mappings
-        .iter()
-        .flat_map(|mappings| mappings.0.iter().map(|placed| (placed.start, placed.end)))
-        .collect();
+    let placed = recording.mappings.iter().flat_map(|mappings| &mappings.0);
+    let mut placed: Vec<(u64, u64)> = placed.map(|one| (one.start, one.end)).collect();
     placed.sort_unstable();
     for (start, end) in placed {
         match parts.last_mut() {
@@ -109,12 +104,9 @@ fn local_shares(recording: &Recording, bytes: u64) -> BTreeMap<u64, (u64, f64)> 
     hottest(recording).into_iter().map(share).collect()
 }
 
-/// A number from 0 to 1 for a page, the same each time (SplitMix64).
+/// A number from 0 to 1 for a page, the same each time.
 fn chance_of(page: u64) -> f64 {
-    let mut value = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((value ^ (value >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    (drawn(page.wrapping_mul(GOLDEN)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Bytes of CXL memory that the program's mappings take, at most.
@@ -128,12 +120,8 @@ pub fn cxl_bytes(recording: &Recording, choice: Choice) -> u64 {
 
 /// Largest number of bytes that a process had mapped.
 pub fn mapped_bytes(recording: &Recording) -> u64 {
-    recording
-        .mappings
-        .iter()
-        .map(Mappings::bytes)
-        .max()
-        .unwrap_or(0)
+    let bytes = recording.mappings.iter().map(Mappings::bytes);
+    bytes.max().unwrap_or(0)
 }
 
 /// What the recorded program would have cost on that fabric with its memory there.
@@ -141,15 +129,12 @@ pub fn cost(recording: &Recording, fabric: &mut dyn Fabric, choice: Choice) -> C
     let pools = fabric.pools().len();
     let windows = windows(recording, fabric, choice);
     // Estimates do not depend on latencies, and a choice is tried at several.
-    let estimates: Vec<Option<Estimate>> = recording
-        .phases
-        .iter()
-        .zip(&windows)
-        .map(|(phase, windows)| {
-            let counted = windows.iter().map(|(counts, window)| (*counts, window));
-            Estimate::weighted(counted, phase.machine.as_ref()?, phase.chance())
-        })
-        .collect();
+    let estimates = recording.phases.iter().zip(&windows);
+    let estimates = estimates.map(|(phase, windows)| {
+        let counted = windows.iter().map(|(counts, window)| (*counts, window));
+        Estimate::weighted(counted, phase.machine.as_ref()?, phase.chance())
+    });
+    let estimates: Vec<Option<Estimate>> = estimates.collect();
     let mut lines = vec![Demand::default(); pools];
     for (phase, estimate) in recording.phases.iter().zip(&estimates) {
         let Some(estimate) = estimate else { continue };
@@ -159,43 +144,21 @@ pub fn cost(recording: &Recording, fabric: &mut dyn Fabric, choice: Choice) -> C
             sum.writes_per_ns += time_ns * rate.writes;
         }
     }
-    let reads = recording.overlap.stream * recording.threads.max(1.0);
-    let mut at = |time_ns: f64| -> Vec<Answer> {
-        let time_ns = time_ns.max(1.0);
-        let asked: Vec<Demand> = lines
-            .iter()
-            .map(|lines| Demand {
-                reads_per_ns: lines.reads_per_ns / time_ns,
-                writes_per_ns: lines.writes_per_ns / time_ns,
-            })
-            .collect();
-        let in_flight = under_way(&asked, reads);
-        fabric.answer(&asked, in_flight)
-    };
-    let running_ns = recording
-        .running_ns
-        .max(recording.cpu_ns / recording.threads.max(1.0));
-    let undelayed = at(running_ns);
+    let threads = recording.threads.max(1.0);
+    let running_ns = recording.running_ns.max(recording.cpu_ns / threads);
     let delay = |answers: &[Answer]| -> f64 {
         let phases = recording.phases.iter().zip(&estimates);
-        phases
-            .filter_map(|(phase, estimate)| {
-                let (estimate, machine) = (estimate.as_ref()?, phase.machine.as_ref()?);
-                let time_ns = phase.instructions * estimate.instruction_ns();
-                Some(time_ns * estimate.delay(answers, machine))
-            })
-            .sum()
+        let delays = phases.filter_map(|(phase, estimate)| {
+            let (estimate, machine) = (estimate.as_ref()?, phase.machine.as_ref()?);
+            let time_ns = phase.instructions * estimate.instruction_ns();
+            Some(time_ns * estimate.delay(answers, machine))
+        });
+        delays.sum()
     };
-    let mut delay_ns = delay(&undelayed);
-    for _ in 0..ROUNDS {
-        let mut answers = at(running_ns + delay_ns / recording.threads.max(1.0));
-        for (answer, undelayed) in answers.iter_mut().zip(&undelayed) {
-            answer.stretch = undelayed.stretch;
-        }
-        delay_ns = delay(&answers);
-    }
+    let in_flight = (recording.overlap.stream, threads);
+    let answers = settled(fabric, &lines, in_flight, running_ns, &delay);
     Cost {
-        delay_ns,
+        delay_ns: delay(&answers),
         lines: lines.iter().map(|lines| lines.reads_per_ns).collect(),
     }
 }
@@ -211,11 +174,8 @@ fn windows(
         Choice::Placed(placement) => placement,
         Choice::Hottest(_) => Placement::Cxl,
     };
-    let layouts: Vec<Layout> = recording
-        .mappings
-        .iter()
-        .map(|mappings| mappings.layout(placement))
-        .collect();
+    let layouts = recording.mappings.iter();
+    let layouts: Vec<Layout> = layouts.map(|one| one.layout(placement)).collect();
     let local = match choice {
         Choice::Placed(_) => BTreeMap::new(),
         Choice::Hottest(bytes) => local_shares(recording, bytes),
@@ -236,21 +196,16 @@ fn windows(
         let used = go_on(model, window.steps.clone(), window.before, &mut find);
         Some((share, used))
     };
-    let phases = recording.phases.iter();
-    phases
-        .map(|phase| phase.shares().filter_map(of).collect())
-        .collect()
+    let windows = |phase: &PhaseRecord| phase.shares().filter_map(of).collect();
+    recording.phases.iter().map(windows).collect()
 }
 
 /// Delay without that of one object, if its memory were local, in nanoseconds.
 pub fn without(phases: &[LocatedPhase], object: u32) -> f64 {
     let of = |phase: &LocatedPhase| {
-        let all = phase
-            .instructions
-            .values()
-            .map(|all| all.delay_ns)
-            .sum::<f64>();
-        all + phase.unlocated_ns - phase.objects.get(&object).map_or(0.0, |all| all.delay_ns)
+        let all = phase.instructions.values().map(|all| all.delay_ns);
+        all.sum::<f64>() + phase.unlocated_ns
+            - phase.objects.get(&object).map_or(0.0, |all| all.delay_ns)
     };
     phases.iter().map(of).sum()
 }
@@ -258,15 +213,17 @@ pub fn without(phases: &[LocatedPhase], object: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::tests::{LATENCY_NS, two};
+    use crate::knuth;
     use crate::located::locate;
-    use crate::located::tests::{MIB, Two, recording};
+    use crate::located::tests::{MIB, recording};
 
     /// A step of each chain waits once with chance one half: 100 ns more in the near pool, and 400 in the
     /// far one. The chains run beside each other, so the longer one decides.
     #[test]
     fn choices_cost_what_their_pools_add() {
         let recording = recording();
-        let mut fabric = Two(1.0);
+        let mut fabric = two();
         let mut of = |choice| cost(&recording, &mut fabric, choice).delay_ns / 1e6;
         let all = of(Choice::Placed(Placement::Cxl));
         assert!((all / 200.0 - 1.0).abs() < 0.1, "{all}");
@@ -277,10 +234,8 @@ mod tests {
         assert_eq!(of(Choice::Placed(Placement::Above(2 * MIB))), 0.0);
         assert_eq!(of(Choice::Hottest(4 * MIB)), 0.0);
         let lines = cost(&recording, &mut fabric, Choice::Hottest(MIB)).lines;
-        assert!(
-            (lines[0] / (lines[1] + lines[2]) - 1.0).abs() < 0.05,
-            "{lines:?}"
-        );
+        let ratio = lines[0] / (lines[1] + lines[2]);
+        assert!((ratio - 1.0).abs() < 0.05, "{lines:?}");
         assert_eq!(cxl_bytes(&recording, Choice::Hottest(MIB)), MIB);
         assert_eq!(mapped_bytes(&recording), 2 * MIB);
     }
@@ -289,13 +244,8 @@ mod tests {
     #[test]
     fn damaged_recordings_are_refused_or_analysed() {
         let good = serde_json::to_vec(&recording()).unwrap();
-        let mut state = 1u64;
-        let mut number = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize % below
-        };
+        let mut state = 1;
+        let mut number = |below: usize| (knuth(&mut state) >> 33) as usize % below;
         let mut analysed = 0;
         for _ in 0..600 {
             let mut bad = good.clone();
@@ -313,14 +263,12 @@ mod tests {
             };
             if read.check().is_ok() {
                 analysed += 1;
-                let phases = locate(&read, &Two(1.0), Placement::Cxl, &[100.0, 200.0, 500.0]);
+                let phases = locate(&read, &two(), Placement::Cxl, &LATENCY_NS);
                 let left = without(&phases, 1);
                 assert!(left >= -1.0, "{left}");
-                for choice in [
-                    Choice::Placed(Placement::LocalFirst(MIB)),
-                    Choice::Hottest(MIB),
-                ] {
-                    let delay_ns = cost(&read, &mut Two(1.0), choice).delay_ns;
+                let first = Choice::Placed(Placement::LocalFirst(MIB));
+                for choice in [first, Choice::Hottest(MIB)] {
+                    let delay_ns = cost(&read, &mut two(), choice).delay_ns;
                     assert!(delay_ns >= 0.0, "{delay_ns}");
                 }
             }
@@ -334,7 +282,7 @@ mod tests {
         let mut last = f64::INFINITY;
         for part in 0..=16 {
             let choice = Choice::Hottest(part * MIB / 8);
-            let now = cost(&recording, &mut Two(1.0), choice).delay_ns;
+            let now = cost(&recording, &mut two(), choice).delay_ns;
             assert!(now <= last * 1.0001, "{part}: {now} after {last}");
             last = now;
         }

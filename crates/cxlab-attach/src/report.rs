@@ -22,7 +22,7 @@ pub struct Tier {
 }
 
 /// How the program ended.
-#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// The program exited with this code.
@@ -30,6 +30,7 @@ pub enum End {
     /// This signal killed the program.
     Killed(i32),
     /// cxlab detached, and the program runs on.
+    #[default]
     Detached,
 }
 
@@ -177,15 +178,7 @@ impl SampledReport {
             );
         }
         if !has(|role| *role == Role::Lines) {
-            let some = match has(|role| {
-                matches!(
-                    role,
-                    Role::Loads {
-                        some_only: true,
-                        ..
-                    }
-                )
-            }) {
+            let some = match has(|role| role.is_some_loads()) {
                 true => ", and the processor looked at some of those only: there are more misses",
                 false => "",
             };

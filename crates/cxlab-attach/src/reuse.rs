@@ -19,8 +19,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use crate::model::{Step, Window, WindowUse};
-use crate::onward::go_on;
+use crate::model::{Step, Touch, Window, WindowUse};
+use crate::onward::{go_on, touched};
 
 /// Number of windows of a process that are remembered (*assumed*: some thousand lines, which are a
 /// small part of a last level cache).
@@ -75,14 +75,11 @@ impl WindowTrace {
         find: &mut dyn FnMut(u64) -> Option<usize>,
     ) -> WindowTrace {
         let touches = steps.iter().flat_map(|step| &step.touches);
-        let mut pool_of = |address| find(address).unwrap_or(0);
-        let pools = touches
-            .map(|touch| (touch.address / 64, pool_of(touch.address)))
-            .collect();
+        let pool = |touch: &Touch| (touch.address / 64, find(touch.address).unwrap_or(0));
         WindowTrace {
+            pools: touches.map(pool).collect(),
             steps,
             before,
-            pools,
         }
     }
 
@@ -99,13 +96,9 @@ impl WindowTrace {
     /// Lines that the window touched first behind what only shows what was touched before, and not
     /// any more in its last eighth, so that one use is over when the next is waited for.
     pub fn left(&self) -> Vec<Left> {
-        let of = |steps: &[Step]| -> HashSet<u64> {
-            let touches = steps.iter().flat_map(|step| &step.touches);
-            touches.map(|touch| touch.address / 64).collect()
-        };
         let (before, rest) = self.steps.split_at(self.before.min(self.steps.len()));
         let (first, behind) = rest.split_at(rest.len() - rest.len() / 8);
-        let (before, behind) = (of(before), of(behind));
+        let [before, behind] = [before, behind].map(|steps| touched(steps).collect::<HashSet<_>>());
         let mut last: BTreeMap<u64, Left> = BTreeMap::new();
         for touch in first.iter().flat_map(|step| &step.touches) {
             let line = last.entry(touch.address / 64).or_default();
@@ -188,9 +181,9 @@ impl Touched {
             }
         }
         unseen
-            .iter_mut()
-            .for_each(|part| *part /= f64::max(all, 1.0));
-        unseen
+            .iter()
+            .map(|part| part / f64::max(all, 1.0))
+            .collect()
     }
 
     /// By how much the logarithm of the miss ratio falls with that of the cache's size, in the second half of
@@ -290,9 +283,8 @@ impl Reuse {
 
     /// Part of the lines that no other window touched which a cache of so many lines lacks, at most.
     pub fn beyond(&self, lines: f64) -> f64 {
-        (lines / self.distinct.max(1.0))
-            .max(1.0)
-            .powf(-self.exponent)
+        let times = (lines / self.distinct.max(1.0)).max(1.0);
+        times.powf(-self.exponent)
     }
 
     /// Number of windows that are remembered.
@@ -344,9 +336,7 @@ mod tests {
         fn misses(&mut self, line: u64) -> bool {
             self.now += 1;
             let before = self.used.insert(line, self.now);
-            if let Some(before) = before {
-                self.order.remove(&before);
-            }
+            before.and_then(|before| self.order.remove(&before));
             self.order.insert(self.now, line);
             if self.used.len() as u64 > CACHE
                 && let Some((_, oldest)) = self.order.pop_first()
@@ -393,15 +383,8 @@ mod tests {
         let (mut seen, mut counted) = (0, 0.0);
         for (number, trace) in &traces {
             let cached = locality.cached(*number, trace);
-            let before: HashSet<u64> = trace.steps[..20]
-                .iter()
-                .map(|step| step.touches[0].address / 64)
-                .collect();
-            let fresh: Vec<u64> = trace
-                .lines()
-                .into_iter()
-                .filter(|line| !before.contains(line))
-                .collect();
+            let before = touched(&trace.steps[..20]).collect();
+            let fresh = &trace.lines() - &before;
             seen += fresh.len();
             let unshared = fresh.iter().filter(|line| !cached.contains(line)).count();
             counted += chance * unshared as f64;
@@ -425,10 +408,8 @@ mod tests {
             false => number(state) % 65_536,
         });
         // By pages alone 94 % of the lines that are new to a window would miss.
-        assert!(
-            truth < 0.88 && (found - truth).abs() < 0.03,
-            "{truth} {found}"
-        );
+        assert!(truth < 0.88, "{truth}");
+        assert!((found - truth).abs() < 0.03, "{truth} {found}");
     }
 
     /// Paths through a tree, each node of which has eight below it: 37,449 nodes of a line each. By the
@@ -443,10 +424,9 @@ mod tests {
                 levels(state, at)
             });
             let by_pages = 1.0 - CACHE as f64 / 37_449.0;
-            assert!(
-                found < 0.5 * (truth + by_pages) && found > 0.8 * truth,
-                "{windows}: {truth} {found}"
-            );
+            let most = 0.5 * (truth + by_pages);
+            assert!(found < most, "{windows}: {truth} {found}");
+            assert!(found > 0.8 * truth, "{windows}: {truth} {found}");
         }
     }
 
@@ -470,10 +450,7 @@ mod tests {
         let chance = locality.chance_of_unshared(0.0, None);
         assert!((chance - 0.75).abs() < 0.01, "{chance}");
         let cached = locality.cached(9, &last.unwrap());
-        assert!(
-            cached.len() == 7 && cached.iter().all(|line| *line > 0 && *line < 8),
-            "{cached:?}"
-        );
+        assert_eq!(cached, (1..8).collect());
     }
 
     #[test]
@@ -491,10 +468,8 @@ mod tests {
             reuse.add(number, BTreeSet::from([1, 2]));
         }
         assert_eq!(reuse.beyond(1e6), 1.0);
-        assert_eq!(
-            reuse.shared(39, [1, 2, 3].into_iter()),
-            HashSet::from([1, 2])
-        );
+        let shared = reuse.shared(39, 1..=3);
+        assert_eq!(shared, HashSet::from([1, 2]));
     }
 
     /// Of lines 0 to 99, in order, 0 to 9 only show what was touched before, and the walk returns to 20 at the end.
@@ -514,9 +489,8 @@ mod tests {
     #[test]
     fn bytes_beside_those_of_a_line_were_not_touched() {
         let walk = |words: u64| {
-            let touches = (0..words)
-                .map(|word| 640 + word * 8)
-                .chain((0..8).map(|_| 6400));
+            let touches = (0..words).map(|word| 640 + word * 8);
+            let touches = touches.chain([6400; 8]);
             let steps = touches.map(|address| Step::load(address, &[1], &[1]));
             WindowTrace::new(steps.collect(), 0, &mut |_| Some(0)).left()
         };
@@ -529,13 +503,8 @@ mod tests {
     /// Another window touched every second line of a walk: only the others miss, in each repetition.
     #[test]
     fn cached_lines_of_a_window_never_miss() {
-        let steps: Vec<Step> = (0..100u64)
-            .map(|at| Step {
-                code: 4 * at,
-                ..Step::load(at * 100 * 64, &[1], &[1])
-            })
-            .collect();
-        let trace = WindowTrace::new(steps, 0, &mut |_| Some(0));
+        let steps = (0..100u64).map(|at| Step::load(at * 100 * 64, &[1], &[1]).at(4 * at));
+        let trace = WindowTrace::new(steps.collect(), 0, &mut |_| Some(0));
         let cached = (0..50).map(|at| at * 200).collect();
         let reads = |cached| {
             let window = Window::new(1, Overlap::default()).with_cached(cached);

@@ -90,7 +90,7 @@ pub struct ReuseTimes {
 }
 
 /// What watched lines say of the lines of a phase.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Beyond {
     /// Part of the lines that have left the cache when they are touched again.
     pub part: f64,
@@ -321,6 +321,11 @@ mod tests {
         phases
     }
 
+    /// Part of the lines of a phase that have left the cache.
+    fn beyond(times: &ReuseTimes, phase: PhaseId, horizon: f64) -> f64 {
+        times.beyond(Some(phase), horizon).unwrap().part
+    }
+
     fn horizon(times: &ReuseTimes, lines: f64) -> f64 {
         times.horizon(&phases(&[(PHASE, 0.1)]), lines).unwrap()
     }
@@ -337,7 +342,7 @@ mod tests {
         // A cache that holds all of them is full when 12 lines in 13 were touched again: one line more counts.
         let large = horizon(&walk, 20_000.0);
         assert!((large - 1_400_000.0).abs() < 1e-3, "{large}");
-        assert_eq!(walk.beyond(Some(PHASE), large).unwrap().part, 0.0);
+        assert_eq!(beyond(&walk, PHASE, large), 0.0);
     }
 
     /// Half of the touches are of few lines, and half of lines that are never touched again.
@@ -349,15 +354,9 @@ mod tests {
         // 0.1 lines in a ns for 1,000 ns, and 11 of 21 times as many from there on: one line more counts.
         let found = horizon(&times, 1_200.0);
         assert!((found - 22_000.0).abs() < 1e-6, "{found}");
-        assert_eq!(times.beyond(Some(PHASE), found).unwrap().part, 0.5);
+        assert_eq!(beyond(&times, PHASE, found), 0.5);
         // In a smaller cache nothing is found again.
-        assert_eq!(
-            times
-                .beyond(Some(PHASE), horizon(&times, 50.0))
-                .unwrap()
-                .part,
-            1.0
-        );
+        assert_eq!(beyond(&times, PHASE, horizon(&times, 50.0)), 1.0);
     }
 
     /// Of a loop that ended, the last lines are not touched again, and nobody watched them for long.
@@ -365,7 +364,7 @@ mod tests {
     fn lines_watched_for_less_than_the_horizon_say_little_of_it() {
         let mut lines = vec![(1_000.0, true); 22];
         lines.extend([(2_000.0, false); 2]);
-        let part = |lines: &[_], horizon| times(lines).beyond(Some(PHASE), horizon).unwrap().part;
+        let part = |lines: &[_], horizon| beyond(&times(lines), PHASE, horizon);
         let near = part(&lines, 3_000.0);
         assert!((near - (-0.5_f64).exp() / 12.0).abs() < 1e-9, "{near}");
         assert!(part(&lines, 100_000.0) < 1e-9);
@@ -391,10 +390,7 @@ mod tests {
         for lines in [exact, ended] {
             let times = times(&lines);
             for held in [0.25, 0.5, 0.75] {
-                let part = times
-                    .beyond(Some(PHASE), horizon(&times, held * LINES))
-                    .unwrap()
-                    .part;
+                let part = beyond(&times, PHASE, horizon(&times, held * LINES));
                 assert!((part - (1.0 - held)).abs() < 0.04, "{held}: {part}");
             }
         }
@@ -403,12 +399,12 @@ mod tests {
     /// Of a part of which `number` lines are known, the interval has 95 % of all samples, for each such part.
     #[test]
     fn the_interval_has_the_part_that_lines_were_drawn_from() {
+        let of = |hits: f64, number: f64| Beyond {
+            part: hits / number,
+            known: number,
+            independent: number,
+        };
         for number in [8.0, 30.0] {
-            let of = |hits: f64| Beyond {
-                part: hits / number,
-                known: number,
-                independent: number,
-            };
             let mut sum = 0.0;
             let parts: Vec<f64> = (1..100).map(|one| f64::from(one) / 100.0).collect();
             for part in &parts {
@@ -416,24 +412,15 @@ mod tests {
                 let mut chance = (1.0 - part).powf(number);
                 for hits in 0..=number as u32 {
                     let hits = f64::from(hits);
-                    let [least, most] = of(hits).interval();
-                    sum += if (least..=most).contains(part) {
-                        chance
-                    } else {
-                        0.0
-                    };
+                    let [least, most] = of(hits, number).interval();
+                    sum += f64::from((least..=most).contains(part)) * chance;
                     chance *= (number - hits) / (hits + 1.0) * part / (1.0 - part);
                 }
             }
             let mean = sum / parts.len() as f64;
             assert!((0.94..0.97).contains(&mean), "{number}: {mean}");
         }
-        let none = Beyond {
-            part: 0.0,
-            known: 20.0,
-            independent: 20.0,
-        };
-        let [least, most] = none.interval();
+        let [least, most] = of(0.0, 20.0).interval();
         assert_eq!(least, 0.0);
         assert!((most - 0.161).abs() < 0.001, "{most}");
     }
@@ -465,8 +452,8 @@ mod tests {
         let rates = phases(&[(PHASE, 0.2), (PHASE + 1, 0.0)]);
         let found = times.horizon(&rates, 1_000.0).unwrap();
         assert!((found - 10_000.0).abs() < 1e-6, "{found}");
-        assert_eq!(times.beyond(Some(PHASE), found).unwrap().part, 1.0);
-        assert_eq!(times.beyond(Some(PHASE + 1), found).unwrap().part, 0.0);
+        assert_eq!(beyond(&times, PHASE, found), 1.0);
+        assert_eq!(beyond(&times, PHASE + 1, found), 0.0);
     }
 
     /// A program fills its memory, and then walks round through a part of it. What it did before says nothing of
@@ -481,7 +468,7 @@ mod tests {
         phases.ran(PHASE, 50e6);
         let walk = |phases: &Phases| {
             let horizon = times.horizon(phases, 100_000.0).unwrap();
-            times.beyond(Some(PHASE + 1), horizon).unwrap().part
+            beyond(&times, PHASE + 1, horizon)
         };
         assert_eq!(walk(&phases), 1.0);
         for _ in 0..200 {
@@ -510,7 +497,7 @@ mod tests {
         // Its phase is not known, and a watch that has just begun says nothing.
         assert_eq!(times.beyond(Some(PHASE), 10.0), None);
         times.is_of(1, PHASE);
-        assert_eq!(times.beyond(Some(PHASE), 10.0).unwrap().part, 1.0);
+        assert_eq!(beyond(&times, PHASE, 10.0), 1.0);
         times.retain(|_| false);
         assert_eq!(times.beyond(Some(PHASE), 10.0), None);
         for window in 0..1000 {

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -66,15 +66,10 @@ fn is_ours(path: &Path) -> bool {
 }
 
 fn compile(folder: &Path, path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    kept::make(folder)?;
     let own = sys::own();
-    let (source, part) = (
-        path.with_extension(format!("{own}.c")),
-        path.with_extension(format!("{own}.part")),
-    );
+    let source = path.with_extension(format!("{own}.c"));
+    let part = path.with_extension(format!("{own}.part"));
     fs::write(&source, SOURCE)?;
     let done = Command::new("cc")
         .args(["-std=gnu11", "-O2", "-fPIC", "-shared", "-o"])
@@ -132,9 +127,8 @@ impl Tables {
         let mapping = mappings.iter().find(|mapping| mapping.name == name)?;
         let cache = ReadCache::new(fs::File::open(library).ok()?);
         let file = object::File::parse(&cache).ok()?;
-        let symbol = file
-            .dynamic_symbols()
-            .find(|symbol| symbol.name() == Ok(SYMBOL))?;
+        let mut symbols = file.dynamic_symbols();
+        let symbol = symbols.find(|symbol| symbol.name() == Ok(SYMBOL))?;
         let moved = images.moved(pid, mapping)?;
         let found = words::<4>(pid, symbol.address().wrapping_add(moved))?;
         let [magic, sites, pages, granules] = found;
@@ -172,16 +166,13 @@ impl Tables {
     pub(crate) fn read(self, tid: Tid, site: u32) -> Option<SiteFound> {
         const WORDS: usize = 4 + FRAMES;
         let found = words::<WORDS>(tid, self.sites + u64::from(site) * WORDS as u64 * 8)?;
-        let [_, _, most_bytes, count, ..] = found;
+        let [_, _, most_bytes, count, frames @ ..] = found;
+        let frames = frames.iter().take_while(|address| **address != 0);
         Some(SiteFound {
             most_bytes,
             count,
             // The call is before the address to which it returns.
-            calls: found[4..]
-                .iter()
-                .take_while(|address| **address != 0)
-                .map(|address| address - 1)
-                .collect(),
+            calls: frames.map(|address| address - 1).collect(),
         })
     }
 }

@@ -89,10 +89,7 @@ impl Slowdown {
             ));
         }
         // Where the user described another machine, the program takes the model's time there.
-        let native_s = match own {
-            true => cpu_s,
-            false => cpu_s.max(modelled_s),
-        };
+        let native_s = if own { cpu_s } else { cpu_s.max(modelled_s) };
         let factor = |delay_s: f64| 1.0 + delay_s / native_s;
         // Code without a price may ask for as much as code with one.
         let unknown = 1.0 + unpriced_s / priced_s;

@@ -16,6 +16,7 @@ const MOST_CALLS: usize = 128;
 const AT_ONCE: usize = 32 << 10;
 
 /// Unwinds the stacks of one process.
+#[derive(Default)]
 pub(crate) struct Stacks {
     unwinder: UnwinderX86_64<Vec<u8>>,
     cache: CacheX86_64,
@@ -24,37 +25,19 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
-    pub(crate) fn new() -> Stacks {
-        Stacks {
-            unwinder: UnwinderX86_64::new(),
-            cache: CacheX86_64::new(),
-            modules: BTreeMap::new(),
-        }
-    }
-
     /// Takes over the mappings of the process: what has code from a file is a module.
     pub(crate) fn update(&mut self, pid: Tid, mappings: &[Mapping], images: &mut Images) {
-        let code = mappings
-            .iter()
-            .filter(|one| one.executable && one.name.starts_with('/'));
-        let present: BTreeMap<u64, &Mapping> = code
-            .map(|mapping| (mapping.region.start, mapping))
-            .collect();
-        let gone = |(start, name): &(&u64, &String)| {
-            present
-                .get(*start)
-                .is_none_or(|mapping| mapping.name != **name)
-        };
-        let gone: Vec<u64> = self
-            .modules
-            .iter()
-            .filter(gone)
-            .map(|(start, _)| *start)
-            .collect();
-        for start in gone {
-            self.unwinder.remove_module(start);
-            self.modules.remove(&start);
-        }
+        let is_code = |one: &&Mapping| one.executable && one.name.starts_with('/');
+        let code = mappings.iter().filter(is_code);
+        let present: BTreeMap<u64, &Mapping> = code.map(|one| (one.region.start, one)).collect();
+        self.modules.retain(|start, name| {
+            let mapping = present.get(start);
+            let stays = mapping.is_some_and(|mapping| mapping.name == *name);
+            if !stays {
+                self.unwinder.remove_module(*start);
+            }
+            stays
+        });
         for (start, mapping) in present {
             if self.modules.insert(start, mapping.name.clone()).is_none()
                 && let Some(module) = module(pid, mapping, images)

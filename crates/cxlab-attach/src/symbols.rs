@@ -154,43 +154,31 @@ impl Symbols<'_> {
             .unwrap_or_default();
         let is_library = |place: &u32| {
             let code = recording.places.get(*place as usize);
-            let image = code.and_then(|code| code.image);
-            image.is_some_and(|image| {
-                LIBRARIES
-                    .iter()
-                    .any(|name| self.file(image).starts_with(name))
-            })
+            let file = code
+                .and_then(|code| code.image)
+                .map(|image| self.file(image));
+            file.is_some_and(|file| LIBRARIES.iter().any(|name| file.starts_with(name)))
         };
-        let own: Vec<u32> = places
-            .iter()
-            .copied()
-            .filter(|place| !is_library(place))
-            .collect();
+        let (_, own): (Vec<u32>, Vec<u32>) = places.iter().copied().partition(is_library);
         let own = if own.is_empty() { places } else { own };
-        let calls: Vec<Function> = own
-            .iter()
-            .flat_map(|place| self.functions(*place))
-            .collect();
-        let wrappers = calls
-            .iter()
-            .take_while(|call| is_wrapper(&call.name))
-            .count();
-        let calls = match wrappers < calls.len() {
-            true => &calls[wrappers..],
-            false => &calls[..],
-        };
-        let Some(first) = calls.first() else {
+        let calls = own.into_iter().flat_map(|place| self.functions(place));
+        let calls: Vec<Function> = calls.collect();
+        let first = calls.iter().position(|call| !is_wrapper(&call.name));
+        let Some((first, behind)) = calls[first.unwrap_or(0)..].split_first() else {
             return "allocated, by unknown calls".to_owned();
         };
         let line = first
             .line()
-            .map(|line| format!(" ({line})"))
-            .unwrap_or_default();
-        let mut text = format!("allocated for {}{line}", first.name);
-        for call in calls.iter().skip(1).take(2) {
-            text.push_str(&format!(" < {}", call.name));
-        }
-        text
+            .map_or_else(String::new, |line| format!(" ({line})"));
+        let behind = behind
+            .iter()
+            .take(2)
+            .map(|call| format!(" < {}", call.name));
+        format!(
+            "allocated for {}{line}{}",
+            first.name,
+            behind.collect::<String>()
+        )
     }
 
     fn variable(&mut self, place: CodePlace) -> (String, Option<u64>) {
@@ -229,11 +217,10 @@ fn unnamed(name: &str) -> Function {
 
 /// A name without the hash that Rust puts behind it.
 fn short(name: &str) -> String {
-    let hash = name.rfind("::h").filter(|at| {
-        let hash = &name[at + 3..];
-        hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
-    });
-    name[..hash.unwrap_or(name.len())].to_owned()
+    let is_hash =
+        |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hashed = name.rsplit_once("::h").filter(|(_, hash)| is_hash(hash));
+    hashed.map_or(name, |(name, _)| name).to_owned()
 }
 
 /// Variables of a file, by address.
@@ -301,16 +288,13 @@ mod tests {
 
     #[test]
     fn what_passes_an_allocation_on_is_no_place() {
-        let wrappers = [
+        for name in [
             "sqlite3MemMalloc",
             "xrealloc",
             "operator new(unsigned long)",
-        ];
-        let containers = [
             "std::vector<int>::reserve",
             "<alloc::vec::Vec<T> as X>::from",
-        ];
-        for name in wrappers.iter().chain(&containers) {
+        ] {
             assert!(is_wrapper(name), "{name}");
         }
         for name in ["main", "pcache1FetchStage2", "newNode"] {

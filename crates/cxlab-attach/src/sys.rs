@@ -1,5 +1,6 @@
 //! System calls for attaching, each behind a function that is safe to call. All `unsafe` code of
-//! this crate is here.
+//! this crate is here. What is asked of a traced thread fails with `ESRCH` if the thread is gone, or is not
+//! stopped where it has to be.
 
 #![allow(unsafe_code)]
 
@@ -9,10 +10,13 @@ mod ring;
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
+
+use memmap2::{Advice, MmapMut};
+use serde::{Deserialize, Serialize};
 
 pub use events::{Breakpoint, NoEvent};
 pub use ring::{Counter, Ring};
@@ -21,7 +25,6 @@ pub use ring::{Counter, Ring};
 pub type Tid = i32;
 
 /// Registers of a thread.
-#[cfg(target_arch = "x86_64")]
 pub type Registers = libc::user_regs_struct;
 
 /// State of a thread that `wait` reported.
@@ -92,7 +95,7 @@ pub enum Resume {
 }
 
 fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> io::Result<libc::c_long> {
-    // SAFETY: the requests made here take numbers only, and change no memory of this process.
+    // SAFETY: the requests made here take numbers, or the place of a value of their type.
     checked(unsafe { libc::ptrace(request, tid, 0usize, data) })
 }
 
@@ -101,8 +104,7 @@ fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> io::Result<libc::c_lo
 /// the thread run on.
 ///
 /// # Errors
-/// `EPERM` if tracing is not permitted or another process traces the thread, `ESRCH` if
-/// the thread is gone.
+/// `EPERM` if tracing is not permitted or another process traces the thread.
 pub fn seize(tid: Tid) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
@@ -113,17 +115,11 @@ pub fn seize(tid: Tid) -> io::Result<()> {
 }
 
 /// Asks a running thread to stop, which the thread does with an event.
-///
-/// # Errors
-/// `ESRCH` if the thread is gone.
 pub fn interrupt(tid: Tid) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT, tid, 0).map(drop)
 }
 
 /// Resumes a stopped thread.
-///
-/// # Errors
-/// `ESRCH` if the thread is gone or not stopped.
 pub fn resume(tid: Tid, how: Resume) -> io::Result<()> {
     let (request, signal) = match how {
         Resume::Continue(signal) => (libc::PTRACE_CONT, signal),
@@ -133,54 +129,35 @@ pub fn resume(tid: Tid, how: Resume) -> io::Result<()> {
     ptrace(request, tid, signal as usize).map(drop)
 }
 
-/// The number of the thread that an event is about.
-///
-/// # Errors
-/// `ESRCH` if the traced thread is gone.
-pub fn event_message(tid: Tid) -> io::Result<u64> {
-    let mut message: libc::c_ulong = 0;
-    // SAFETY: `message` is a valid place for the result.
-    let result = unsafe {
-        libc::ptrace(
-            libc::PTRACE_GETEVENTMSG,
-            tid,
-            0usize,
-            &raw mut message as usize,
-        )
-    };
-    checked(result).map(|_| message)
-}
-
-/// Registers that are all zero.
-#[cfg(target_arch = "x86_64")]
-pub fn registers_blank() -> Registers {
-    // SAFETY: the structure is of plain numbers, so zeroes are a value of it.
+/// A value of plain numbers, all zero.
+fn zeroed<T: Copy>() -> T {
+    // SAFETY: it is used for the kernel's structures of plain numbers, of which zeroes are a value.
     unsafe { std::mem::zeroed() }
 }
 
+/// What a request tells of a thread.
+fn told<T: Copy>(request: libc::c_uint, tid: Tid) -> io::Result<T> {
+    let mut value = zeroed::<T>();
+    ptrace(request, tid, &raw mut value as usize).map(|_| value)
+}
+
+/// The number of the thread that an event is about.
+pub fn event_message(tid: Tid) -> io::Result<u64> {
+    told::<libc::c_ulong>(libc::PTRACE_GETEVENTMSG, tid)
+}
+
+/// Registers that are all zero.
+#[cfg(test)]
+pub fn registers_blank() -> Registers {
+    zeroed()
+}
+
 /// Reads the registers of a stopped thread.
-///
-/// # Errors
-/// `ESRCH` if the thread is gone or not stopped.
-#[cfg(target_arch = "x86_64")]
 pub fn registers(tid: Tid) -> io::Result<Registers> {
-    let mut registers = registers_blank();
-    // SAFETY: `registers` is a valid place for the result.
-    let result = unsafe {
-        libc::ptrace(
-            libc::PTRACE_GETREGS,
-            tid,
-            0usize,
-            &raw mut registers as usize,
-        )
-    };
-    checked(result).map(|_| registers)
+    told(libc::PTRACE_GETREGS, tid)
 }
 
 /// Reads memory of another process, and returns how many bytes could be read.
-///
-/// # Errors
-/// The kernel's error if no byte can be read.
 pub fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -201,15 +178,15 @@ const LAST_SIGNAL: i32 = 64;
 
 /// A set of these signals.
 fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set: libc::sigset_t = zeroed();
     // SAFETY: the set is initialised by sigemptyset before it is used.
     unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         for signal in signals {
             libc::sigaddset(&raw mut set, *signal);
         }
-        set
     }
+    set
 }
 
 /// Blocks these signals, so that [`wait_signal`] can receive them one at a time.
@@ -220,7 +197,7 @@ pub fn block_signals(signals: &[i32]) {
 }
 
 /// A signal that was sent to this process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Given {
     /// Number of the signal.
     pub signal: i32,
@@ -249,13 +226,9 @@ pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<Given> {
         tv_nsec: timeout.subsec_nanos() as libc::c_long,
     };
     let set = set_of(signals);
-    // SAFETY: the structure is of plain numbers, the set is initialised, and `info` is a valid
-    // place for the result.
-    let (found, info) = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let found = libc::sigtimedwait(&raw const set, &raw mut info, &raw const spec);
-        (found, info)
-    };
+    let mut info: libc::siginfo_t = zeroed();
+    // SAFETY: the set is initialised, and `info` is a valid place for the result.
+    let found = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const spec) };
     (found > 0).then(|| Given::new(&info))
 }
 
@@ -283,15 +256,9 @@ pub fn signals_of_others() -> Vec<i32> {
 /// The signal that a thread stopped for, before the signal is delivered.
 ///
 /// # Errors
-/// `EINVAL` if the thread stopped for something else, `ESRCH` if it is gone.
+/// `EINVAL` if the thread stopped for something else.
 pub fn signal_of_stop(tid: Tid) -> io::Result<Given> {
-    // SAFETY: the structure is of plain numbers, and `info` is a valid place for the result.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let place = &raw mut info as usize;
-        checked(libc::ptrace(libc::PTRACE_GETSIGINFO, tid, 0usize, place))?;
-        Ok(Given::new(&info))
-    }
+    told(libc::PTRACE_GETSIGINFO, tid).map(|info| Given::new(&info))
 }
 
 /// Does with this process what the signal does by default. Returns when the process has been
@@ -359,9 +326,6 @@ pub fn let_go_of_streams() {
 }
 
 /// Sends a signal to a process.
-///
-/// # Errors
-/// The kernel's error if the process is gone or may not be signalled.
 pub fn kill(pid: Tid, signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers only.
     checked(libc::c_long::from(unsafe { libc::kill(pid, signal) })).map(drop)
@@ -402,8 +366,7 @@ impl Together {
         if processor >= libc::CPU_SETSIZE as usize {
             return Together(Vec::new());
         }
-        // SAFETY: a set of plain bits is valid when zero.
-        let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        let mut one: libc::cpu_set_t = zeroed();
         // SAFETY: the number is below the size of the set.
         unsafe { libc::CPU_SET(processor, &mut one) };
         let moved = |tid| {
@@ -424,12 +387,11 @@ impl Drop for Together {
 
 /// The processors that a thread may run on; 0 is this thread.
 fn processors(tid: Tid) -> Option<libc::cpu_set_t> {
-    // SAFETY: a set of plain bits is valid when zero, and a valid place for the result.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        let bytes = size_of::<libc::cpu_set_t>();
-        (libc::sched_getaffinity(tid, bytes, &raw mut set) == 0).then_some(set)
-    }
+    let mut set: libc::cpu_set_t = zeroed();
+    let bytes = size_of::<libc::cpu_set_t>();
+    // SAFETY: `set` is a valid place for the result.
+    let asked = unsafe { libc::sched_getaffinity(tid, bytes, &raw mut set) };
+    (asked == 0).then_some(set)
 }
 
 fn run_on(tid: Tid, set: &libc::cpu_set_t) -> bool {
@@ -459,25 +421,8 @@ pub fn is_root() -> bool {
     user() == 0
 }
 
-/// The read end and the write end of a pipe. Programs that are started do not inherit them.
-///
-/// # Errors
-/// The kernel's error if no more files can be opened.
-pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends: [RawFd; 2] = [-1; 2];
-    // SAFETY: `ends` has room for both.
-    checked(libc::c_long::from(unsafe {
-        libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)
-    }))?;
-    // SAFETY: the kernel has just opened both, and nothing else owns them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
-}
-
 /// Forks a process that runs `child` and exits with its code. Call it only while this process has a
 /// single thread, because only the calling thread continues in the child.
-///
-/// # Errors
-/// The kernel's error if no process can be made.
 pub fn fork(child: impl FnOnce() -> i32) -> io::Result<Tid> {
     // SAFETY: there are no other threads that could hold a lock.
     match checked(libc::c_long::from(unsafe { libc::fork() }))? {
@@ -553,51 +498,24 @@ pub fn may_load_ebpf() -> Result<(), io::Error> {
 }
 
 /// A block of this process's own memory, in large pages if `large`. It has no pages until they are written.
-pub struct Block {
-    start: *mut u64,
-    bytes: usize,
-}
+pub struct Block(MmapMut);
 
 impl Block {
     /// Maps this many bytes. `None` if there is not enough memory.
     pub fn new(bytes: usize, large: bool) -> Option<Block> {
-        // SAFETY: a new mapping of this process, which nothing else uses, and advice on all of it.
-        unsafe {
-            let start = libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            let advice = match large {
-                true => libc::MADV_HUGEPAGE,
-                false => libc::MADV_NOHUGEPAGE,
-            };
-            // A refusal leaves small pages, which are then what is measured.
-            libc::madvise(start, bytes, advice);
-            Some(Block {
-                start: start.cast(),
-                bytes,
-            })
-        }
+        let memory = MmapMut::map_anon(bytes).ok()?;
+        let advice = match large {
+            true => Advice::HugePage,
+            false => Advice::NoHugePage,
+        };
+        // A refusal leaves small pages, which are then what is measured.
+        let _ = memory.advise(advice);
+        Some(Block(memory))
     }
 
     /// The memory as words of 64 bits.
     pub fn words(&mut self) -> &mut [u64] {
-        // SAFETY: the mapping belongs to `self` alone, is readable and writable, has `bytes` bytes,
-        // and is aligned to a page. It lives as long as `self`.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes / 8) }
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: it is the mapping that `new` made, and no slice of it is left.
-        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+        // SAFETY: any bits are a word. The memory is aligned to a page, so that all of it is words.
+        unsafe { self.0.align_to_mut().1 }
     }
 }

@@ -23,8 +23,9 @@ const LEAST_KNOWN_NS: u64 = 1_000_000;
 /// Part of its CPU time by which watching lines may slow a thread down (*assumed*).
 const WATCH_COST: f64 = 0.02;
 
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) enum State {
+    #[default]
     Running,
     /// The thread was asked to stop: for a sample, for a hold, or for a window.
     Asked {
@@ -44,6 +45,7 @@ pub(crate) enum State {
     Listening,
 }
 
+#[derive(Default)]
 pub(crate) struct Thread {
     pub(crate) pid: Tid,
     pub(crate) state: State,
@@ -226,22 +228,9 @@ impl Thread {
     pub(crate) fn new(tid: Tid, pid: Tid) -> Thread {
         Thread {
             pid,
-            state: State::Running,
             cpu_ns: maps::cpu_ns(tid).unwrap_or(0),
             usage: maps::usage(tid).unwrap_or_default(),
-            stretch: Spent::default(),
-            open: Vec::new(),
-            priced: None,
-            again: None,
-            ran_ns: 0,
-            computed_ns: 0,
-            since_ns: 0,
-            unheld_ns: 0,
-            slower_ns: 0.0,
-            ledger: Ledger::default(),
-            watched: Vec::new(),
-            watch_cost_ns: 0.0,
-            watch_part: 0.0,
+            ..Thread::default()
         }
     }
 
@@ -296,6 +285,16 @@ impl Thread {
         self.slower_ns -= taken as f64;
         self.ledger.take(taken);
         taken
+    }
+
+    /// Ends a hold, if the thread is held. Returns how it resumes.
+    pub(crate) fn end_hold(&mut self) -> Option<Resume> {
+        let State::Held { since, then, .. } = self.state else {
+            return None;
+        };
+        self.ledger.hold(since.elapsed().as_nanos() as u64);
+        self.state = State::Running;
+        Some(then)
     }
 
     /// Delay that the thread still has to stand still for.

@@ -15,7 +15,7 @@ use crate::ledger::Accounts;
 use crate::maps;
 use crate::meter::{Begins, Opened};
 use crate::placement::Placement;
-use crate::prices::{JudgedNs, Prices, Told};
+use crate::prices::{Priced, Prices};
 use crate::process::{Facts, Process};
 use crate::profile::Profile;
 use crate::recorder::Recorder;
@@ -37,6 +37,7 @@ const WORTH: f64 = 0.3;
 const MOST_NAMED: usize = 8;
 
 /// Results of following a program.
+#[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) real: Duration,
@@ -50,18 +51,10 @@ pub(crate) struct Outcome {
     pub(crate) window_instructions: u64,
     pub(crate) window_time: Duration,
     pub(crate) pools: Vec<PoolReport>,
-    /// User CPU time that never got a price, and how the number of instructions of the
-    /// other time was determined.
-    pub(crate) unpriced_ns: f64,
-    pub(crate) told: Told,
-    /// Time that the model gives for the priced code with all memory being local.
-    pub(crate) modelled_ns: f64,
-    /// Bounds of the delay asked for.
-    pub(crate) asked_ns: [f64; 2],
+    pub(crate) priced: Priced,
     /// CPU time by which holds slowed threads down.
     pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
-    pub(crate) judged: JudgedNs,
     /// Whether the kernel refused to mark touched pages.
     pub(crate) unmarked: bool,
     /// Number of processes that the program left behind when it ended.
@@ -123,32 +116,7 @@ impl<'a> Tracer<'a> {
             due: None,
             began: Instant::now(),
             last_window: Instant::now(),
-            sum: Outcome {
-                end: End::Detached,
-                real: Duration::ZERO,
-                cpu_ns: 0,
-                accounts: Accounts::default(),
-                longest_hold_ns: 0,
-                processes: 0,
-                threads: 0,
-                windows: 0,
-                window_instructions: 0,
-                window_time: Duration::ZERO,
-                pools: Vec::new(),
-                unpriced_ns: 0.0,
-                told: Told::default(),
-                modelled_ns: 0.0,
-                asked_ns: [0.0; 2],
-                slowed_ns: 0.0,
-                largest_chance: 0.0,
-                judged: JudgedNs::default(),
-                unmarked: false,
-                left: 0,
-                without_rights: BTreeSet::new(),
-                recorder: None,
-                counted: None,
-                metered: None,
-            },
+            sum: Outcome::default(),
         }
     }
 
@@ -218,15 +186,12 @@ impl<'a> Tracer<'a> {
 
     /// The next time at which a thread must be released or sampled.
     fn next_due(&self) -> Option<Instant> {
-        let due = self
-            .threads
-            .values()
-            .filter_map(|thread| match thread.state {
-                State::Held { until, .. } => Some(until),
-                State::Running => thread.again,
-                _ => None,
-            });
-        due.min()
+        let due = |thread: &Thread| match thread.state {
+            State::Held { until, .. } => Some(until),
+            State::Running => thread.again,
+            _ => None,
+        };
+        self.threads.values().filter_map(due).min()
     }
 
     /// Stops threads whose next sample is due before the next epoch.
@@ -245,22 +210,10 @@ impl<'a> Tracer<'a> {
     /// Resumes threads whose hold is over.
     fn release(&mut self) {
         for (tid, thread) in &mut self.threads {
-            if let State::Held { since, until, then } = thread.state
+            if let State::Held { until, .. } = thread.state
                 && Instant::now() >= until
+                && let Some(then) = thread.end_hold()
             {
-                thread.ledger.hold(since.elapsed().as_nanos() as u64);
-                thread.state = State::Running;
-                let _ = sys::resume(*tid, then);
-            }
-        }
-    }
-
-    /// Resumes all held threads. The kernel ends tracing when this process ends.
-    fn let_go(&mut self) {
-        for (tid, thread) in &mut self.threads {
-            if let State::Held { since, then, .. } = thread.state {
-                thread.ledger.hold(since.elapsed().as_nanos() as u64);
-                thread.state = State::Running;
                 let _ = sys::resume(*tid, then);
             }
         }
@@ -470,11 +423,8 @@ impl<'a> Tracer<'a> {
         self.events.remove(tid);
         if let Some(mut thread) = self.threads.remove(&tid) {
             let pid = thread.pid;
-            if let State::Held { since, .. } = thread.state {
-                // The thread was killed while it was held.
-                thread.ledger.hold(since.elapsed().as_nanos() as u64);
-                thread.state = State::Running;
-            }
+            // It may have been killed while it was held.
+            thread.end_hold();
             let owes = thread.owes();
             let first = self.threads.get(&pid).map(|first| first.state);
             match first.filter(|_| !owes.is_zero()) {
@@ -509,7 +459,7 @@ impl<'a> Tracer<'a> {
         self.sum.accounts.add(ledger);
         self.sum.longest_hold_ns = self.sum.longest_hold_ns.max(ledger.held_ns);
         let open = thread.open.iter().map(|look| look.spent.user_ns);
-        self.prices.unpriced_ns += open.sum::<f64>() + thread.stretch.user_ns;
+        self.prices.priced.unpriced_ns += open.sum::<f64>() + thread.stretch.user_ns;
     }
 
     /// Records the CPU time that a thread has used since the last call. The next sample prices it.
@@ -607,11 +557,8 @@ impl<'a> Tracer<'a> {
         let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
         let later = !elsewhere && self.threads.values().any(Thread::is_unknown);
         let later = if later { schedule::LATER } else { 1 };
-        let paid = if self.are_windows_paid() {
-            1
-        } else {
-            schedule::UNPAID
-        };
+        let paid = self.are_windows_paid();
+        let paid = if paid { 1 } else { schedule::UNPAID };
         self.last_window.elapsed() >= mean * cost * later * paid
     }
 
@@ -665,7 +612,12 @@ impl<'a> Tracer<'a> {
     }
 
     fn finish(mut self) -> Outcome {
-        self.let_go();
+        // Held threads resume. The kernel ends tracing when this process ends.
+        for (tid, thread) in &mut self.threads {
+            if let Some(then) = thread.end_hold() {
+                let _ = sys::resume(*tid, then);
+            }
+        }
         let ended = std::mem::take(&mut self.ended).into_values().flatten();
         let threads = std::mem::take(&mut self.threads).into_values();
         for thread in threads.chain(ended) {
@@ -679,11 +631,7 @@ impl<'a> Tracer<'a> {
         }
         self.sum.pools = self.prices.pools();
         self.sum.recorder = self.prices.recorder.take();
-        self.sum.told = self.prices.told;
-        self.sum.modelled_ns = self.prices.modelled_ns;
-        self.sum.asked_ns = [self.prices.least_ns, self.prices.most_ns];
-        self.sum.unpriced_ns = self.prices.unpriced_ns;
-        self.sum.judged = self.prices.judged;
+        self.sum.priced = self.prices.priced;
         self.sum.real = self.began.elapsed();
         self.sum.end = self.end.unwrap_or(End::Detached);
         self.sum

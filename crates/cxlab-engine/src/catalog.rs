@@ -9,7 +9,7 @@
 //! The module needs the feature `schema`.
 
 use serde::de::{DeserializeOwned, Deserializer, Error};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// An entry of a catalog. `B` is the type of a built entry, usually a boxed trait object.
 pub struct Entry<B: 'static> {
@@ -72,27 +72,17 @@ pub fn one_of<B>(
     generator: &mut schemars::SchemaGenerator,
     catalog: &[Entry<B>],
 ) -> schemars::Schema {
-    let alternatives: Vec<serde_json::Value> = catalog
+    let alternatives: Vec<Value> = catalog
         .iter()
         .map(|entry| {
             let mut value = (entry.schema)(generator).to_value();
-            if let Some(object) = value.as_object_mut() {
-                let properties = object
-                    .entry("properties")
-                    .or_insert_with(|| serde_json::Value::Object(serde_json::Map::new()));
-                if let Some(properties) = properties.as_object_mut() {
-                    properties.insert(
-                        "kind".to_owned(),
-                        serde_json::json!({ "type": "string", "const": entry.name }),
-                    );
+            if value.is_object() {
+                value["properties"]["kind"] = json!({ "type": "string", "const": entry.name });
+                match &mut value["required"] {
+                    Value::Array(required) => required.push("kind".into()),
+                    none => *none = json!(["kind"]),
                 }
-                let required = object
-                    .entry("required")
-                    .or_insert_with(|| serde_json::Value::Array(Vec::new()));
-                if let Some(required) = required.as_array_mut() {
-                    required.push("kind".into());
-                }
-                object.insert("description".to_owned(), entry.summary.into());
+                value["description"] = entry.summary.into();
             }
             value
         })
@@ -128,7 +118,7 @@ pub trait Preset: DeserializeOwned {
 pub fn one_part_of(parts: &[Part]) -> schemars::Schema {
     let alternatives = parts.iter().map(|part| {
         let description = format!("{} {} {}", part.summary, part.source, part.validated);
-        serde_json::json!({
+        json!({
             "type": "string",
             "const": part.name,
             "description": description.trim(),

@@ -105,11 +105,7 @@ pub trait Payload: Copy + Default + Send + 'static {
 /// }
 ///
 /// let nodes = (0..3).map(|number| Node { number, handled: Vec::new() }).collect();
-/// let wire = |peer: u32, peer_port| Wire {
-///     peer: ComponentId(peer),
-///     peer_port,
-///     min_latency: Picos(1),
-/// };
+/// let wire = |peer: u32, peer_port| Wire::new(ComponentId(peer), peer_port, Picos(1));
 /// let wires = vec![vec![wire(1, 0), wire(2, 0)], vec![wire(0, 0)], vec![wire(0, 1)]];
 /// let mut simulation = Simulation::new(nodes, wires);
 /// simulation.run(1, SimTime::NEVER, &Monitor::default());
@@ -224,4 +220,15 @@ pub struct Wire {
     /// [`Ctx::send`] panics where a payload would arrive sooner. The lookahead between threads is the
     /// shortest latency of a wire between them, so a wire should declare all of its latency.
     pub min_latency: Picos,
+}
+
+impl Wire {
+    /// A wire to that port of a component.
+    pub const fn new(peer: ComponentId, peer_port: u16, min_latency: Picos) -> Wire {
+        Wire {
+            peer,
+            peer_port,
+            min_latency,
+        }
+    }
 }

@@ -211,11 +211,7 @@
 //!         rng: StreamRng::new(1, &format!("station{number}")),
 //!         balls: 0,
 //!     };
-//!     let wire = |peer: usize, peer_port| Wire {
-//!         peer: ComponentId::from(peer % 12),
-//!         peer_port,
-//!         min_latency: LATENCY,
-//!     };
+//!     let wire = |peer: usize, peer_port| Wire::new(ComponentId::from(peer % 12), peer_port, LATENCY);
 //!     // Port 0 leads to port 1 of the next station, and port 1 to port 0 of the previous one.
 //!     let wires = (0..12).map(|number| vec![wire(number + 1, 1), wire(number + 11, 0)]);
 //!     let mut simulation = Simulation::new((0..12).map(station).collect(), wires.collect());

@@ -77,18 +77,15 @@ pub fn partition(
         .collect();
     latencies.sort_unstable();
     latencies.dedup();
-    let mut thresholds: Vec<(u64, bool)> = Vec::new();
-    for with_neighbour in [true, false] {
-        thresholds.extend(
-            latencies
-                .iter()
-                .rev()
-                .map(|latency| (*latency, with_neighbour)),
-        );
-    }
+    let longest_first = |with_neighbour| {
+        let latencies = latencies.iter().rev();
+        latencies.map(move |latency| (*latency, with_neighbour))
+    };
     // With a threshold of 0, only the pairs in `together` are joined.
-    thresholds.push((0, false));
-    let deals = thresholds.into_iter().map(|(threshold, with_neighbour)| {
+    let thresholds = longest_first(true)
+        .chain(longest_first(false))
+        .chain([(0, false)]);
+    let deals = thresholds.map(|(threshold, with_neighbour)| {
         let cluster_of = clusters(wires, threshold, with_neighbour, together);
         let division = deal(wires, weights, parts, &cluster_of);
         (division.busiest(weights), division)
@@ -97,13 +94,10 @@ pub fn partition(
     let most = deals.iter().map(|(_, division)| division.parts).max();
     deals.retain(|(_, division)| Some(division.parts) == most);
     let best = deals.iter().map(|(busiest, _)| *busiest).min().unwrap_or(0);
-    let enough = deals
-        .into_iter()
-        .find(|(busiest, _)| busiest * 100 <= best * UNEVEN);
-    enough.map_or_else(
-        || Partition::undivided(wires.len()),
-        |(_, division)| division,
-    )
+    let mut deals = deals.into_iter();
+    let enough = deals.find(|(busiest, _)| busiest * 100 <= best * UNEVEN);
+    let division = enough.map(|(_, division)| division);
+    division.unwrap_or_else(|| Partition::undivided(wires.len()))
 }
 
 /// Distributes clusters over parts, each to the part with the least weight.
@@ -158,18 +152,15 @@ pub(crate) fn clusters(
     together: &[(usize, usize)],
 ) -> Vec<usize> {
     let mut parent: Vec<usize> = (0..wires.len()).collect();
-    for (a, b) in together {
-        let (a, b) = (root(&mut parent, *a), root(&mut parent, *b));
+    let mut join = |a, b| {
+        let (a, b) = (root(&mut parent, a), root(&mut parent, b));
         parent[a.max(b)] = a.min(b);
-    }
+    };
+    together.iter().for_each(|(a, b)| join(*a, *b));
     for (from, own) in wires.iter().enumerate() {
         for wire in own {
             if wire.min_latency.0 < threshold || with_neighbour && own.len() == 1 {
-                let (a, b) = (
-                    root(&mut parent, from),
-                    root(&mut parent, wire.peer.0 as usize),
-                );
-                parent[a.max(b)] = a.min(b);
+                join(from, wire.peer.0 as usize);
             }
         }
     }
@@ -200,11 +191,7 @@ mod tests {
 
     fn ring(latencies: &[u64]) -> Vec<Vec<Wire>> {
         let count = latencies.len();
-        let wire = |to: usize, latency: u64| Wire {
-            peer: ComponentId(to as u32),
-            peer_port: 0,
-            min_latency: Picos(latency),
-        };
+        let wire = |to: usize, latency: u64| Wire::new(ComponentId(to as u32), 0, Picos(latency));
         (0..count)
             .map(|at| {
                 let before = (at + count - 1) % count;
@@ -280,11 +267,8 @@ mod tests {
     fn every_part_gets_a_share_of_each_kind() {
         // Eight leaves of two endpoints each around one spine: endpoints 0 to 15, leaves 16 to
         // 23, the spine 24.
-        let wire = |to: usize, port: usize| Wire {
-            peer: ComponentId(to as u32),
-            peer_port: port as u16,
-            min_latency: Picos(70),
-        };
+        let wire =
+            |to: usize, port: usize| Wire::new(ComponentId(to as u32), port as u16, Picos(70));
         let mut wires: Vec<Vec<Wire>> = (0..16).map(|at| vec![wire(16 + at / 2, at % 2)]).collect();
         wires.extend(
             (0..8).map(|leaf| vec![wire(2 * leaf, 0), wire(2 * leaf + 1, 0), wire(24, leaf)]),

@@ -130,11 +130,7 @@ impl LatencyProbe {
 
     /// The mean span in nanoseconds; zero when there are none.
     pub fn mean_ns(&self) -> f64 {
-        if self.count == 0 {
-            0.0
-        } else {
-            self.sum as f64 / self.count as f64 / 1e3
-        }
+        self.sum as f64 / self.count.max(1) as f64 / 1e3
     }
 
     /// An upper bound of the span at a quantile from 0 to 1, in nanoseconds; zero when there are no
@@ -155,11 +151,8 @@ impl LatencyProbe {
 
     /// The shortest span in nanoseconds; zero when there are none.
     pub fn min_ns(&self) -> f64 {
-        if self.count == 0 {
-            0.0
-        } else {
-            self.min as f64 / 1e3
-        }
+        let min = if self.count == 0 { 0 } else { self.min };
+        min as f64 / 1e3
     }
 
     /// The distribution for a picture: `bins` bins of equal logarithmic width between minimum and
@@ -367,18 +360,11 @@ mod tests {
 
     #[test]
     fn merging_equals_recording_in_one() {
-        let (mut a, mut b, mut all) = (
-            LatencyProbe::default(),
-            LatencyProbe::default(),
-            LatencyProbe::default(),
-        );
+        let [mut a, mut b, mut all] = [(); 3].map(|()| LatencyProbe::default());
         for i in 0..1000u64 {
             let span = Picos(i * i * 77);
-            if i % 3 == 0 {
-                a.record(span)
-            } else {
-                b.record(span)
-            }
+            let part = if i % 3 == 0 { &mut a } else { &mut b };
+            part.record(span);
             all.record(span);
         }
         a.merge(&b);

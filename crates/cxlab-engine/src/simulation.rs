@@ -104,11 +104,7 @@ const WORTH_MOVING: u64 = 5;
 ///     latency: [latency(at), latency(at + 7)],
 ///     arrivals: Vec::new(),
 /// };
-/// let wire = |peer: usize, peer_port, min_latency| Wire {
-///     peer: ComponentId::from(peer % 8),
-///     peer_port,
-///     min_latency,
-/// };
+/// let wire = |peer: usize, peer_port, min_latency| Wire::new(ComponentId::from(peer % 8), peer_port, min_latency);
 /// let build = || {
 ///     let wires = (0..8).map(|at| vec![wire(at + 1, 1, latency(at)), wire(at + 7, 0, latency(at + 7))]);
 ///     Simulation::new((0..8).map(station).collect(), wires.collect())
@@ -334,11 +330,7 @@ impl<C: Component> Simulation<C> {
     ///         rng: StreamRng::new(1, &format!("station{at}")),
     ///         seen: Vec::new(),
     ///     };
-    ///     let wire = |peer: usize, peer_port| Wire {
-    ///         peer: ComponentId::from(peer % 9),
-    ///         peer_port,
-    ///         min_latency: Picos(40),
-    ///     };
+    ///     let wire = |peer: usize, peer_port| Wire::new(ComponentId::from(peer % 9), peer_port, Picos(40));
     ///     let wires = (0..9).map(|at| vec![wire(at + 1, 1), wire(at + 8, 0)]);
     ///     Simulation::new((0..9).map(station).collect(), wires.collect())
     /// };

@@ -161,12 +161,9 @@ impl<'a> StateReader<'a> {
         if bytes.len() < HEADER + HASH || !is_state(bytes) {
             return Err(StateError::new("this is not a saved state of cxlab"));
         }
-        let version = &bytes[MAGIC.len()..HEADER];
-        if version != VERSION.to_le_bytes() {
-            let found = version
-                .iter()
-                .rev()
-                .fold(0u32, |all, byte| all << 8 | u32::from(*byte));
+        let (_, mut rest) = bytes.split_at(MAGIC.len());
+        let found = u32::from_le_bytes(array(&mut rest)?);
+        if found != VERSION {
             return Err(StateError::new(format!(
                 "the state has format {found}; this version reads format {VERSION}"
             )));
@@ -179,13 +176,8 @@ impl<'a> StateReader<'a> {
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], StateError> {
-        match self.0.split_at_checked(count) {
-            Some((taken, rest)) => {
-                self.0 = rest;
-                Ok(taken)
-            }
-            None => Err(StateError::new("the state ends too soon")),
-        }
+        let taken = self.0.split_off(..count);
+        taken.ok_or_else(|| StateError::new("the state ends too soon"))
     }
 
     /// Reads the next value, which must have this name.
@@ -200,11 +192,7 @@ impl<'a> StateReader<'a> {
                 "expected `{name}` in the state, found `{found}`: it is of another system"
             )));
         }
-        let length = self.take(size_of::<u64>())?;
-        let length = length
-            .iter()
-            .rev()
-            .fold(0u64, |all, byte| all << 8 | u64::from(*byte));
+        let length = u64::from_le_bytes(array(&mut self.0)?);
         let bytes = self.take(usize::try_from(length).unwrap_or(usize::MAX))?;
         postcard::from_bytes(bytes)
             .map_err(|error| StateError::new(format!("`{name}` in the state: {error}")))
@@ -215,12 +203,20 @@ impl<'a> StateReader<'a> {
     /// # Errors
     /// If a value is left.
     pub fn finish(self) -> Result<(), StateError> {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            Err(StateError::new("the state goes on where it should end"))
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => Err(StateError::new("the state goes on where it should end")),
         }
     }
+}
+
+/// The first bytes of a state, which are taken off.
+fn array<const COUNT: usize>(bytes: &mut &[u8]) -> Result<[u8; COUNT], StateError> {
+    let (taken, rest) = bytes
+        .split_first_chunk()
+        .ok_or_else(|| StateError::new("the state ends too soon"))?;
+    *bytes = rest;
+    Ok(*taken)
 }
 
 #[cfg(test)]

@@ -212,8 +212,7 @@ impl Attr {
             return Some(0);
         }
         let before = [Format::Ip, Format::Tid, Format::Time, Format::Addr];
-        let before = before.into_iter().filter(|field| self.has(*field));
-        self.has(Format::Id).then(|| 8 * before.count() as u64)
+        self.has(Format::Id).then(|| self.bytes_of(&before))
     }
 
     /// Bytes from the number of the event to the end of a record that is no sample.
@@ -224,9 +223,8 @@ impl Attr {
         if self.has(Format::Identifier) {
             return Some(8);
         }
-        let behind = [Format::StreamId, Format::Cpu];
-        let behind = behind.into_iter().filter(|field| self.has(*field));
-        self.has(Format::Id).then(|| 8 + 8 * behind.count() as u64)
+        let from = [Format::Id, Format::StreamId, Format::Cpu];
+        self.has(Format::Id).then(|| self.bytes_of(&from))
     }
 
     /// Bytes of the fields behind a record that is no sample, and the time among them.
@@ -234,17 +232,14 @@ impl Attr {
         if !self.is(flag::ID_ALL) {
             return (0, None);
         }
-        let all = [
-            Format::Tid,
-            Format::Time,
-            Format::Id,
-            Format::StreamId,
-            Format::Cpu,
-            Format::Identifier,
-        ];
-        let count = all.into_iter().filter(|field| self.has(*field)).count() as u64;
-        let time_at = 8 * u64::from(self.has(Format::Tid));
-        (8 * count, self.has(Format::Time).then_some(time_at))
+        use Format::{Cpu, Id, Identifier, StreamId, Tid, Time};
+        let bytes = self.bytes_of(&[Tid, Time, Id, StreamId, Cpu, Identifier]);
+        (bytes, self.has(Time).then(|| self.bytes_of(&[Tid])))
+    }
+
+    /// Bytes of those of the fields that samples have; each has 8.
+    fn bytes_of(&self, fields: &[Format]) -> u64 {
+        8 * fields.iter().filter(|field| self.has(**field)).count() as u64
     }
 }
 

@@ -1,9 +1,8 @@
 //! Fields of records, in the byte order of x86-64 and Arm.
 
-use std::fmt;
-
 /// Why bytes are no record.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error, Debug)]
+#[error("{what}")]
 pub struct Wrong {
     /// What was found, and what is allowed.
     pub what: String,
@@ -14,14 +13,6 @@ impl Wrong {
         Wrong { what: what.into() }
     }
 }
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Wrong {}
 
 /// The rest of some bytes.
 #[derive(Clone, Copy)]

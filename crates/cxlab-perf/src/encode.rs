@@ -19,11 +19,7 @@ pub fn record(attr: &Attr, record: &Record<'_>, time: u64) -> Vec<u8> {
         }
         Record::Mapped(one) => {
             mapped(one, &mut fields);
-            let data = if one.executable {
-                0
-            } else {
-                misc::DATA_OR_EXEC
-            };
+            let data = u16::from(!one.executable) * misc::DATA_OR_EXEC;
             (kind::MMAP2, data | misc::USER)
         }
         Record::Executes { pid } => {

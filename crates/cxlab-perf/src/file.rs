@@ -3,7 +3,6 @@
 //! A file has a header, its events, records in the order in which rings were emptied, and *features* such as
 //! the names of the events. Records of different processors are not in the order of their times.
 
-use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::attr::Attr;
@@ -18,37 +17,22 @@ const MOST_SECTION: u64 = 64 << 20;
 const MOST_EVENTS: u64 = 4096;
 
 /// Why a file cannot be read.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum FileError {
     /// The system refused.
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// It is no perf.data file, or one of a kind that is not supported.
+    #[error("{0}")]
     Kind(String),
     /// The file is damaged.
+    #[error("byte {at}: {what}")]
     Damaged {
         /// First byte of what is damaged.
         at: u64,
         /// What was found there.
         what: String,
     },
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FileError::Io(error) => error.fmt(f),
-            FileError::Kind(text) => f.write_str(text),
-            FileError::Damaged { at, what } => write!(f, "byte {at}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for FileError {}
-
-impl From<io::Error> for FileError {
-    fn from(error: io::Error) -> FileError {
-        FileError::Io(error)
-    }
 }
 
 /// Where something is in the file.
@@ -94,24 +78,18 @@ impl<R: Read + Seek> PerfData<R> {
         let header = section(&mut reader, Section { at: 0, bytes: 16 }, "a header")?;
         match &header[..8] {
             b"PERFILE2" => {}
-            b"2ELIFREP" => {
-                return Err(FileError::Kind(
-                    "was recorded on a machine of the other byte order".to_owned(),
-                ));
-            }
-            b"PERFFILE" => return Err(FileError::Kind("is of a perf before 2.6.38".to_owned())),
-            _ => return Err(FileError::Kind("is no perf.data file".to_owned())),
+            b"2ELIFREP" => return Err(other("was recorded on a machine of the other byte order")),
+            b"PERFFILE" => return Err(other("is of a perf before 2.6.38")),
+            _ => return Err(other("is no perf.data file")),
         }
         let size = Bytes(&header[8..]).u64().map_err(at(8))?;
         if size == 16 {
-            return Err(FileError::Kind(
-                "was written to a pipe; record into a file (perf record -o FILE)".to_owned(),
-            ));
+            let what = "was written to a pipe; record into a file (perf record -o FILE)";
+            return Err(other(what));
         }
         if size < 104 {
-            return Err(at(8)(Wrong::new(format!(
-                "found a header of {size} bytes; allowed: at least 104"
-            ))));
+            let what = format!("found a header of {size} bytes; allowed: at least 104");
+            return Err(damaged(8, what));
         }
         let rest = section(&mut reader, Section { at: 16, bytes: 88 }, "a header")?;
         let mut rest = Bytes(&rest);
@@ -136,7 +114,7 @@ impl<R: Read + Seek> PerfData<R> {
 
     fn features(&mut self, present: &[u8; FEATURES / 8]) -> Result<(), FileError> {
         let Some(from) = self.data.at.checked_add(self.data.bytes) else {
-            return Err(at(40)(Wrong::new("found records behind the last byte")));
+            return Err(damaged(40, "found records behind the last byte"));
         };
         let is_there = |number: &usize| present[number / 8] >> (number % 8) & 1 == 1;
         let there: Vec<usize> = (0..FEATURES).filter(is_there).collect();
@@ -200,12 +178,12 @@ impl<R: Read + Seek> PerfData<R> {
             let (here, whole) = (end - left, left);
             let mut header = [0; HEADER];
             let short = |error: io::Error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => FileError::Damaged {
-                    at: here,
-                    what: format!(
+                io::ErrorKind::UnexpectedEof => damaged(
+                    here,
+                    format!(
                         "the file ends in a record, {whole} bytes before the end of the last one"
                     ),
-                },
+                ),
                 _ => FileError::Io(error),
             };
             reader.read_exact(&mut header).map_err(short)?;
@@ -213,24 +191,17 @@ impl<R: Read + Seek> PerfData<R> {
             let mut read = || Ok((rest.u32()?, rest.u16()?, u64::from(rest.u16()?)));
             let (kind, misc, bytes) = read().map_err(at(here))?;
             if bytes < HEADER as u64 || bytes > left {
-                return Err(at(here)(Wrong::new(format!(
-                    "found a record of {bytes} bytes; allowed: {HEADER} to {left}"
-                ))));
+                let what = format!("found a record of {bytes} bytes; allowed: {HEADER} to {left}");
+                return Err(damaged(here, what));
             }
             fields.resize(bytes as usize - HEADER, 0);
             reader.read_exact(&mut fields).map_err(short)?;
             left -= bytes;
             if kind >= FIRST_OF_PERF {
-                let more = behind(kind, &fields).map_err(|error| match error {
-                    Behind::Wrong(wrong) => at(here)(wrong),
-                    Behind::Compressed => {
-                        FileError::Kind("has compressed records; record without -z".to_owned())
-                    }
-                })?;
+                let more = behind(here, kind, &fields)?;
                 if more > left {
-                    return Err(at(here)(Wrong::new(format!(
-                        "found {more} bytes behind a record; allowed: up to {left}"
-                    ))));
+                    let what = format!("found {more} bytes behind a record; allowed: up to {left}");
+                    return Err(damaged(here, what));
                 }
                 let skipped = io::copy(&mut (&mut reader).take(more), &mut io::sink())?;
                 if skipped < more {
@@ -253,19 +224,14 @@ impl<R: Read + Seek> PerfData<R> {
 /// Types from this one on are of perf and not of the kernel.
 const FIRST_OF_PERF: u32 = 64;
 
-enum Behind {
-    Wrong(Wrong),
-    Compressed,
-}
-
-/// Bytes behind a record of perf that do not count as its own.
-fn behind(kind: u32, fields: &[u8]) -> Result<u64, Behind> {
+/// Bytes behind a record of perf, at this place, that do not count as its own.
+fn behind(here: u64, kind: u32, fields: &[u8]) -> Result<u64, FileError> {
     const AUXTRACE: u32 = 71;
     const COMPRESSED: u32 = 81;
     const COMPRESSED_2: u32 = 83;
     match kind {
-        AUXTRACE => Bytes(fields).u64().map_err(Behind::Wrong),
-        COMPRESSED | COMPRESSED_2 => Err(Behind::Compressed),
+        AUXTRACE => Bytes(fields).u64().map_err(at(here)),
+        COMPRESSED | COMPRESSED_2 => Err(other("has compressed records; record without -z")),
         _ => Ok(0),
     }
 }
@@ -289,10 +255,9 @@ impl Which {
         let first = &events[0].attr;
         let same = |event: &Event| event.attr.id_at() == first.id_at();
         if events.len() > 1 && (first.id_at().is_none() || !events.iter().all(same)) {
-            return Err(FileError::Kind(
-                "has several events whose samples cannot be told apart (they have no IDENTIFIER)"
-                    .to_owned(),
-            ));
+            let what =
+                "has several events whose samples cannot be told apart (they have no IDENTIFIER)";
+            return Err(other(what));
         }
         let from_end = first.id_from_end();
         let alike = events
@@ -322,12 +287,19 @@ impl Which {
     }
 }
 
+/// The error of a file of another kind.
+fn other(what: &str) -> FileError {
+    FileError::Kind(what.to_owned())
+}
+
+fn damaged(at: u64, what: impl Into<String>) -> FileError {
+    let what = what.into();
+    FileError::Damaged { at, what }
+}
+
 /// The error of something at this byte.
 fn at(at: u64) -> impl Fn(Wrong) -> FileError {
-    move |wrong| FileError::Damaged {
-        at,
-        what: wrong.what,
-    }
+    move |wrong| damaged(at, wrong.what)
 }
 
 /// Reads a section whole.
@@ -337,20 +309,17 @@ fn section<R: Read + Seek>(
     what: &str,
 ) -> Result<Vec<u8>, FileError> {
     if place.bytes > MOST_SECTION {
-        return Err(at(place.at)(Wrong::new(format!(
-            "found {what} of {} bytes; allowed: up to {MOST_SECTION}",
-            place.bytes
-        ))));
+        let found = place.bytes;
+        let what = format!("found {what} of {found} bytes; allowed: up to {MOST_SECTION}");
+        return Err(damaged(place.at, what));
     }
     reader.seek(SeekFrom::Start(place.at))?;
     let mut bytes = Vec::new();
     reader.by_ref().take(place.bytes).read_to_end(&mut bytes)?;
     if (bytes.len() as u64) < place.bytes {
-        return Err(at(place.at)(Wrong::new(format!(
-            "the file ends in {what}: {} of {} bytes are there",
-            bytes.len(),
-            place.bytes
-        ))));
+        let (there, all) = (bytes.len(), place.bytes);
+        let what = format!("the file ends in {what}: {there} of {all} bytes are there");
+        return Err(damaged(place.at, what));
     }
     Ok(bytes)
 }
@@ -361,11 +330,11 @@ fn events<R: Read + Seek>(
     entry: u64,
     place: Section,
 ) -> Result<Vec<Event>, FileError> {
-    let wrong = |what: String| at(place.at)(Wrong::new(what));
+    let wrong = |what: String| damaged(place.at, what);
     if entry < 16 || !place.bytes.is_multiple_of(entry) {
+        let all = place.bytes;
         return Err(wrong(format!(
-            "found events of {entry} bytes in {} bytes",
-            place.bytes
+            "found events of {entry} bytes in {all} bytes"
         )));
     }
     let count = place.bytes / entry;

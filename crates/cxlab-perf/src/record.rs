@@ -248,33 +248,17 @@ fn sample<'a>(attr: &Attr, misc: u16, mut rest: Bytes<'a>) -> Result<Sample<'a>,
         },
         ..Sample::default()
     };
-    if attr.has(Format::Identifier) {
-        sample.id = Some(rest.u64()?);
-    }
-    if attr.has(Format::Ip) {
-        sample.ip = rest.u64()?;
-    }
+    sample.id = word(attr, Format::Identifier, &mut rest)?;
+    sample.ip = word(attr, Format::Ip, &mut rest)?.unwrap_or(0);
     if attr.has(Format::Tid) {
         (sample.pid, sample.tid) = (rest.i32()?, rest.i32()?);
     }
-    if attr.has(Format::Time) {
-        sample.time = Some(rest.u64()?);
-    }
-    if attr.has(Format::Addr) {
-        sample.address = Some(rest.u64()?);
-    }
-    if attr.has(Format::Id) {
-        sample.id = Some(rest.u64()?);
-    }
-    if attr.has(Format::StreamId) {
-        rest.u64()?;
-    }
-    if attr.has(Format::Cpu) {
-        rest.u64()?;
-    }
-    if attr.has(Format::Period) {
-        sample.period = Some(rest.u64()?);
-    }
+    sample.time = word(attr, Format::Time, &mut rest)?;
+    sample.address = word(attr, Format::Addr, &mut rest)?;
+    sample.id = word(attr, Format::Id, &mut rest)?.or(sample.id);
+    word(attr, Format::StreamId, &mut rest)?;
+    word(attr, Format::Cpu, &mut rest)?;
+    sample.period = word(attr, Format::Period, &mut rest)?;
     if attr.has(Format::Read) {
         skip_values(attr, &mut rest)?;
     }
@@ -317,10 +301,13 @@ fn sample<'a>(attr: &Attr, misc: u16, mut rest: Bytes<'a>) -> Result<Sample<'a>,
             retire_cycles: rest.u16()?,
         });
     }
-    if attr.has(Format::DataSrc) {
-        sample.source = Some(DataSource(rest.u64()?));
-    }
+    sample.source = word(attr, Format::DataSrc, &mut rest)?.map(DataSource);
     Ok(sample)
+}
+
+/// The next word, if samples have that field.
+fn word(attr: &Attr, field: Format, rest: &mut Bytes<'_>) -> Result<Option<u64>, Wrong> {
+    attr.has(field).then(|| rest.u64()).transpose()
 }
 
 /// Values of the event, or of its whole group.

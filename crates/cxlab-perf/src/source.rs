@@ -129,24 +129,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let memory = |remote, cxl| Found::Memory { remote, cxl };
-        for found in [
-            Found::Cache(1),
-            Found::Cache(2),
-            Found::Cache(3),
-            Found::Cache(4),
-            Found::UnderWay,
-            Found::OtherCache,
-            memory(false, false),
-            memory(true, false),
-            memory(false, true),
-            Found::Device,
-            Found::Unknown,
-        ] {
+        let near = [Found::UnderWay, Found::OtherCache, Found::Device];
+        let far = [(false, false), (true, false), (false, true)].map(|(far, cxl)| memory(far, cxl));
+        let all = (1..=4).map(Found::Cache).chain(near).chain(far);
+        for found in all.chain([Found::Unknown]) {
             let source = DataSource::load(found);
-            assert_eq!(
-                (source.operation(), source.found()),
-                (Operation::Load, found)
-            );
+            assert_eq!(source.operation(), Operation::Load, "{found:?}");
+            assert_eq!(source.found(), found);
         }
         // The older bits alone say the same.
         let old = DataSource(0x02 | 0x0082 << LEVEL_SHIFT);

@@ -10,31 +10,27 @@
 //! All `unsafe` code of cxlab for libraries is in this crate. One thing cannot be checked: that the
 //! library's functions are as the header declares them.
 
-#[cfg(not(unix))]
-mod elsewhere;
-#[cfg(unix)]
-mod library;
-#[cfg(unix)]
-mod medium;
-#[cfg(unix)]
-mod process;
-#[cfg(unix)]
-mod ring;
-#[cfg(unix)]
-mod serve;
 pub mod trust;
 
-use std::fmt;
 use std::time::Duration;
 
-#[cfg(not(unix))]
-pub use elsewhere::{Host, Medium, host, serve};
-#[cfg(unix)]
-pub use medium::Medium;
-#[cfg(unix)]
-pub use process::{Host, host};
-#[cfg(unix)]
-pub use serve::serve;
+cfg_if::cfg_if! {
+    if #[cfg(unix)] {
+        mod library;
+        mod medium;
+        mod process;
+        mod ring;
+        mod serve;
+
+        pub use medium::Medium;
+        pub use process::{Host, host};
+        pub use serve::serve;
+    } else {
+        mod elsewhere;
+
+        pub use elsewhere::{Host, Medium, host, serve};
+    }
+}
 
 /// Version of the interface, `CXLAB_MEDIUM_ABI` in the header.
 pub const ABI: u32 = 2;
@@ -69,11 +65,13 @@ pub struct Completion {
 }
 
 /// Why a library or one of its media cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error, Debug)]
 pub enum PluginError {
     /// The library cannot be loaded, or does not have this interface.
+    #[error("{0}")]
     Library(String),
     /// The library rejects the configuration.
+    #[error("{0}")]
     Config(String),
 }
 
@@ -89,16 +87,6 @@ pub enum Place {
     /// In a process of its own, in which every call must return within this real time.
     Apart(Duration),
 }
-
-impl fmt::Display for PluginError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PluginError::Library(why) | PluginError::Config(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for PluginError {}
 
 /// Most completions that a library can return from one call.
 pub const ROOM: usize = 64;

@@ -14,22 +14,30 @@ const ERROR_BYTES: usize = 512;
 /// Longest name of a statistic, in characters.
 const MAX_NAME: usize = 128;
 
+type Create = unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void;
+type Destroy = unsafe extern "C" fn(*mut c_void);
+type Granule = unsafe extern "C" fn(*mut c_void) -> u32;
+type CanAccept = unsafe extern "C" fn(*mut c_void, u64, c_int) -> c_int;
+type Enqueue = unsafe extern "C" fn(*mut c_void, u64, *const Request);
+type NextEvent = unsafe extern "C" fn(*mut c_void) -> u64;
+type Advance = unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize;
+type Statistic = unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int;
+type BeginMeasurement = unsafe extern "C" fn(*mut c_void, u64);
+
 /// The function table of a library of version 1. Pointers that may be null are options.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct TableV1 {
     abi: u32,
     bytes: u32,
-    create:
-        Option<unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void>,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
-    granule: Option<unsafe extern "C" fn(*mut c_void) -> u32>,
-    can_accept: Option<unsafe extern "C" fn(*mut c_void, u64, c_int) -> c_int>,
-    enqueue: Option<unsafe extern "C" fn(*mut c_void, u64, *const Request)>,
-    next_event: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
-    advance: Option<unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize>,
-    statistic:
-        Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
+    create: Option<Create>,
+    destroy: Option<Destroy>,
+    granule: Option<Granule>,
+    can_accept: Option<CanAccept>,
+    enqueue: Option<Enqueue>,
+    next_event: Option<NextEvent>,
+    advance: Option<Advance>,
+    statistic: Option<Statistic>,
 }
 
 /// The function table of a library of this version, `struct cxlab_medium_table` of the header.
@@ -37,22 +45,21 @@ struct TableV1 {
 #[derive(Clone, Copy)]
 struct Table {
     v1: TableV1,
-    begin_measurement: Option<unsafe extern "C" fn(*mut c_void, u64)>,
+    begin_measurement: Option<BeginMeasurement>,
 }
 
 /// The functions of a checked table: only `statistic` and `begin_measurement` may be missing.
 #[derive(Clone, Copy)]
 struct Functions {
-    create: unsafe extern "C" fn(*const c_char, u64, u64, *mut c_char, usize) -> *mut c_void,
-    destroy: unsafe extern "C" fn(*mut c_void),
-    granule: unsafe extern "C" fn(*mut c_void) -> u32,
-    can_accept: unsafe extern "C" fn(*mut c_void, u64, c_int) -> c_int,
-    enqueue: unsafe extern "C" fn(*mut c_void, u64, *const Request),
-    next_event: unsafe extern "C" fn(*mut c_void) -> u64,
-    advance: unsafe extern "C" fn(*mut c_void, u64, *mut Completion, usize) -> usize,
-    statistic:
-        Option<unsafe extern "C" fn(*mut c_void, usize, *mut *const c_char, *mut f64) -> c_int>,
-    begin_measurement: Option<unsafe extern "C" fn(*mut c_void, u64)>,
+    create: Create,
+    destroy: Destroy,
+    granule: Granule,
+    can_accept: CanAccept,
+    enqueue: Enqueue,
+    next_event: NextEvent,
+    advance: Advance,
+    statistic: Option<Statistic>,
+    begin_measurement: Option<BeginMeasurement>,
 }
 
 /// A loaded library with a checked function table.

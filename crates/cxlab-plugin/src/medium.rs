@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::{Broken, Completion, Place, PluginError, ROOM, Request};
 use crate::{library, process, trust};
 
-/// A medium that a library has created.
+/// A medium that a library has created. Calls fail when its process has ended or does not respond. A process that
+/// ends during a call without an answer may be detected only by the next call.
 pub struct Medium(Runs);
 
 enum Runs {
@@ -45,9 +46,6 @@ impl Medium {
     }
 
     /// Whether the medium can accept one more request at time `now`.
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
     pub fn can_accept(&self, now: u64, write: bool) -> Result<bool, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.can_accept(now, write)),
@@ -55,11 +53,7 @@ impl Medium {
         }
     }
 
-    /// Passes a request to the medium.
-    ///
-    /// # Errors
-    /// Those of [`Medium::can_accept`]. A process that ends during this call may be detected only
-    /// by the next call.
+    /// Passes a request to the medium, without an answer.
     pub fn enqueue(&self, now: u64, request: &Request) -> Result<(), Broken> {
         match &self.0 {
             Runs::Here(medium) => {
@@ -71,9 +65,6 @@ impl Medium {
     }
 
     /// The time of the medium's next event, or [`NEVER`](crate::NEVER).
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
     pub fn next_event(&self) -> Result<u64, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.next_event()),
@@ -83,9 +74,6 @@ impl Medium {
 
     /// Advances the medium to time `now`, writes its completions to `done`, and returns how many the
     /// library claims to have written.
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
     pub fn advance(&self, now: u64, done: &mut [Completion; ROOM]) -> Result<usize, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.advance(now, done)),
@@ -93,12 +81,8 @@ impl Medium {
         }
     }
 
-    /// Starts the statistics anew at time `now`. The statistics of a library without
+    /// Starts the statistics anew at time `now`, without an answer. The statistics of a library without
     /// `begin_measurement` continue to count from the start of the run.
-    ///
-    /// # Errors
-    /// Those of [`Medium::can_accept`]. A process that ends during this call may be detected only
-    /// by the next call.
     pub fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
         match &self.0 {
             Runs::Here(medium) => {
@@ -110,9 +94,6 @@ impl Medium {
     }
 
     /// The name and value of a statistic by number, from 0; `None` after the last.
-    ///
-    /// # Errors
-    /// When the medium's process has ended or does not respond.
     pub fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.statistic(number)),

@@ -174,15 +174,8 @@ impl Medium {
     }
 
     pub(crate) fn enqueue(&self, now: u64, request: &Request) -> Result<(), Broken> {
-        self.next.set(None);
-        let call = Call::Enqueue {
-            now,
-            request: *request,
-        };
-        while !self.ring.write(call) {
-            self.wait()?;
-        }
-        Ok(())
+        let request = *request;
+        self.tell(Call::Enqueue { now, request })
     }
 
     pub(crate) fn next_event(&self) -> Result<u64, Broken> {
@@ -204,11 +197,7 @@ impl Medium {
     }
 
     pub(crate) fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
-        self.next.set(None);
-        while !self.ring.write(Call::BeginMeasurement { now }) {
-            self.wait()?;
-        }
-        Ok(())
+        self.tell(Call::BeginMeasurement { now })
     }
 
     pub(crate) fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
@@ -218,12 +207,23 @@ impl Medium {
         Ok(there.then(|| (self.ring.name(), f64::from_bits(self.ring.next()))))
     }
 
+    /// Writes a call that has no answer and may change the time of the next event.
+    fn tell(&self, call: Call) -> Result<(), Broken> {
+        self.next.set(None);
+        self.write(call)
+    }
+
     /// Writes a call and waits until it and all earlier calls are answered.
     fn ask(&self, call: Call) -> Result<(), Broken> {
+        self.write(call)?;
+        self.wait()
+    }
+
+    fn write(&self, call: Call) -> Result<(), Broken> {
         while !self.ring.write(call) {
             self.wait()?;
         }
-        self.wait()
+        Ok(())
     }
 
     /// Waits until all calls are answered.

@@ -10,7 +10,8 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -92,15 +93,15 @@ impl Call {
                 now,
                 write: third != 0,
             },
-            2 => Call::Enqueue {
-                now,
-                request: Request {
+            2 => {
+                let request = Request {
                     address: third,
                     id: fourth as u32,
                     lines: (first >> 8) as u16,
                     write: (first >> 24) as u16,
-                },
-            },
+                };
+                Call::Enqueue { now, request }
+            }
             3 => Call::NextEvent,
             4 => Call::Advance { now },
             5 => Call::Statistic { number: second },
@@ -175,55 +176,47 @@ impl Ring {
     /// Writes a call to the ring, for the run; returns false when the ring is full.
     pub(crate) fn write(&self, call: Call) -> bool {
         let shared = self.shared();
-        let head = shared.run.count.load(Ordering::Relaxed);
-        if head.wrapping_sub(shared.process.count.load(Ordering::Acquire)) >= CALLS {
+        let head = shared.run.count.load(Relaxed);
+        if head.wrapping_sub(shared.process.count.load(Acquire)) >= CALLS {
             return false;
         }
         let place = &shared.calls[(head % CALLS) as usize];
         for (word, value) in place.iter().zip(call.words()) {
-            word.store(value, Ordering::Relaxed);
+            word.store(value, Relaxed);
         }
-        shared
-            .run
-            .count
-            .store(head.wrapping_add(1), Ordering::SeqCst);
+        shared.run.count.store(head.wrapping_add(1), SeqCst);
         true
     }
 
     /// Whether the process has answered every call that the run has written.
     pub(crate) fn is_answered(&self) -> bool {
         let shared = self.shared();
-        shared.process.count.load(Ordering::SeqCst) == shared.run.count.load(Ordering::SeqCst)
+        shared.process.count.load(SeqCst) == shared.run.count.load(SeqCst)
     }
 
     /// The next call, for the process: `None` while there is none, `Some(None)` if its words
     /// are not a call.
     pub(crate) fn call(&self) -> Option<Option<Call>> {
         let shared = self.shared();
-        let tail = shared.process.count.load(Ordering::Relaxed);
+        let tail = shared.process.count.load(Relaxed);
         if self.is_answered() {
             return None;
         }
         let place = &shared.calls[(tail % CALLS) as usize];
-        Some(Call::of(
-            place.each_ref().map(|word| word.load(Ordering::Relaxed)),
-        ))
+        Some(Call::of(place.each_ref().map(|word| word.load(Relaxed))))
     }
 
     /// Counts the current call as answered.
     pub(crate) fn answered(&self) {
         let count = &self.shared().process.count;
-        count.store(
-            count.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::SeqCst,
-        );
+        count.store(count.load(Relaxed).wrapping_add(1), SeqCst);
     }
 
     /// Whether the other side sleeps and this side must wake it. Clears the mark, so that the other
     /// side is woken only once.
     pub(crate) fn must_wake(&self, run: bool) -> bool {
         let sleeps = &self.side(run).sleeps;
-        sleeps.load(Ordering::SeqCst) != 0 && sleeps.swap(0, Ordering::SeqCst) != 0
+        sleeps.load(SeqCst) != 0 && sleeps.swap(0, SeqCst) != 0
     }
 
     /// Waits until `there` returns true: polls first, then calls `sleep` between checks.
@@ -247,9 +240,9 @@ impl Ring {
                 continue;
             }
             let sleeps = &self.side(run).sleeps;
-            sleeps.store(1, Ordering::SeqCst);
+            sleeps.store(1, SeqCst);
             if there() {
-                sleeps.store(0, Ordering::SeqCst);
+                sleeps.store(0, SeqCst);
                 break;
             }
             sleep()?;
@@ -258,42 +251,42 @@ impl Ring {
     }
 
     pub(crate) fn enter(&self, function: u32) {
-        self.shared().inside.store(function, Ordering::Relaxed);
+        self.shared().inside.store(function, Relaxed);
     }
 
     /// The name of the function that the process is in; empty between calls.
     pub(crate) fn inside(&self) -> &'static str {
-        let inside = self.shared().inside.load(Ordering::Relaxed) as usize;
+        let inside = self.shared().inside.load(Relaxed) as usize;
         FUNCTIONS.get(inside).copied().unwrap_or_default()
     }
 
     pub(crate) fn set_value(&self, value: u64) {
-        self.shared().value.store(value, Ordering::Relaxed);
+        self.shared().value.store(value, Relaxed);
     }
 
     pub(crate) fn value(&self) -> u64 {
-        self.shared().value.load(Ordering::Relaxed)
+        self.shared().value.load(Relaxed)
     }
 
     pub(crate) fn set_next(&self, at: u64) {
-        self.shared().next.store(at, Ordering::Relaxed);
+        self.shared().next.store(at, Relaxed);
     }
 
     pub(crate) fn next(&self) -> u64 {
-        self.shared().next.load(Ordering::Relaxed)
+        self.shared().next.load(Relaxed)
     }
 
     pub(crate) fn set_done(&self, done: &[Completion]) {
         for (place, one) in self.shared().done.iter().zip(done) {
-            place[0].store(one.at, Ordering::Relaxed);
-            place[1].store(one.id.into(), Ordering::Relaxed);
+            place[0].store(one.at, Relaxed);
+            place[1].store(one.id.into(), Relaxed);
         }
     }
 
     pub(crate) fn done(&self, done: &mut [Completion]) {
         for (one, place) in done.iter_mut().zip(&self.shared().done) {
-            one.at = place[0].load(Ordering::Relaxed);
-            one.id = place[1].load(Ordering::Relaxed) as u32;
+            one.at = place[0].load(Relaxed);
+            one.id = place[1].load(Relaxed) as u32;
         }
     }
 
@@ -306,13 +299,13 @@ impl Ring {
         }
         bytes[..end].copy_from_slice(&name.as_bytes()[..end]);
         for (word, bytes) in self.shared().name.iter().zip(bytes.as_chunks().0) {
-            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+            word.store(u64::from_le_bytes(*bytes), Relaxed);
         }
     }
 
     pub(crate) fn name(&self) -> String {
         let words = self.shared().name.iter();
-        let bytes = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        let bytes = words.flat_map(|word| word.load(Relaxed).to_le_bytes());
         let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -383,10 +376,10 @@ mod tests {
         process.enter(99);
         assert_eq!(run.inside(), "");
         for word in &process.shared().name {
-            word.store(u64::MAX, Ordering::Relaxed);
+            word.store(u64::MAX, Relaxed);
         }
         assert_eq!(run.name().chars().count(), NAME);
-        process.shared().process.count.store(77, Ordering::SeqCst);
+        process.shared().process.count.store(77, SeqCst);
         assert!(!run.is_answered());
         run.set_name(&"ä".repeat(NAME));
         assert_eq!(process.name(), "ä".repeat(NAME / 2));

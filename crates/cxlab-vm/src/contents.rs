@@ -54,9 +54,8 @@ impl Contents {
 
     /// Copies a line from memory to a guest's caches.
     pub fn fetch(&mut self, guest: usize, line: SharedLine) {
-        let bytes = self.stored(line);
         let copy = Copy {
-            bytes,
+            bytes: self.stored(line),
             dirty: false,
         };
         self.copies.insert((guest, line), copy);
@@ -83,10 +82,10 @@ impl Contents {
         let copy = self.copies.get(&(guest, line));
         let bytes = copy.map_or_else(|| self.stored(line), |copy| copy.bytes);
         let seen = value(&bytes, offset, count);
-        let latest = self.latest.get(&line);
+        let mut latest = self.latest.get(&line).into_iter();
         (
             seen,
-            latest.is_some_and(|latest| value(latest, offset, count) != seen),
+            latest.any(|latest| value(latest, offset, count) != seen),
         )
     }
 
@@ -99,19 +98,20 @@ impl Contents {
         value: u64,
     ) {
         let new = value.to_le_bytes();
-        let stored = self.stored(line);
+        let put = |bytes: &mut [u8; LINE]| {
+            bytes[offset..offset + count].copy_from_slice(&new[..count]);
+        };
+        let mut stored = self.stored(line);
         if !line.coherent {
-            let latest = self.latest.entry(line).or_insert(stored);
-            latest[offset..offset + count].copy_from_slice(&new[..count]);
+            put(self.latest.entry(line).or_insert(stored));
         }
         if let Some(copy) = self.copies.get_mut(&(guest, line)) {
-            copy.bytes[offset..offset + count].copy_from_slice(&new[..count]);
+            put(&mut copy.bytes);
             copy.dirty = true;
             return;
         }
-        let mut bytes = stored;
-        bytes[offset..offset + count].copy_from_slice(&new[..count]);
-        self.store_line(line, &bytes);
+        put(&mut stored);
+        self.store_line(line, &stored);
     }
 
     fn place(&self, line: SharedLine) -> Option<&[AtomicU64]> {
@@ -122,22 +122,17 @@ impl Contents {
 
     fn stored(&self, line: SharedLine) -> [u8; LINE] {
         let mut bytes = [0; LINE];
-        for (word, to) in self
-            .place(line)
-            .into_iter()
-            .flatten()
-            .zip(bytes.chunks_mut(8))
-        {
+        let words = self.place(line).unwrap_or_default().iter();
+        for (word, to) in words.zip(bytes.chunks_mut(8)) {
             to.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
         bytes
     }
 
     fn store_line(&self, line: SharedLine, bytes: &[u8; LINE]) {
-        for (word, from) in self.place(line).into_iter().flatten().zip(bytes.chunks(8)) {
-            let mut new = [0; 8];
-            new.copy_from_slice(from);
-            word.store(u64::from_le_bytes(new), Ordering::Relaxed);
+        let words = self.place(line).unwrap_or_default().iter();
+        for (word, from) in words.zip(bytes.as_chunks().0) {
+            word.store(u64::from_le_bytes(*from), Ordering::Relaxed);
         }
     }
 }

@@ -325,14 +325,10 @@ impl<'a> Device<'a> {
         let done = self.executor.execute(launch)?;
         self.counts.busy_ps += done.time_ps;
         for (name, value) in done.counts {
-            match self
-                .counts
-                .sums
-                .iter_mut()
-                .find(|(known, _)| *known == name)
-            {
+            let sums = &mut self.counts.sums;
+            match sums.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, sum)) => *sum += value,
-                None => self.counts.sums.push((name, value)),
+                None => sums.push((name, value)),
             }
         }
         let pages = before.into_iter().zip(done.pages);
@@ -463,11 +459,9 @@ impl Reader<'_> {
     /// The command whose page has a physical address. Pages that earlier commands have changed have their bytes.
     fn launch(&self, command: u64, earlier: &VecDeque<Finished>) -> Result<Launch, String> {
         let words = self.words(command)?;
-        if words[0] != 1 {
-            return Err(format!(
-                "found a command of version {}; allowed: 1",
-                words[0]
-            ));
+        let version = words[0];
+        if version != 1 {
+            return Err(format!("found a command of version {version}; allowed: 1"));
         }
         let three = |at: usize| [words[at], words[at + 1], words[at + 2]];
         let within = |what: &str, found: u64, least: u64, most: u64| match found {
@@ -514,11 +508,9 @@ impl Reader<'_> {
                 });
             }
         }
-        if pages.windows(2).any(|two| two[0].address >= two[1].address)
-            || pages
-                .iter()
-                .any(|page| !page.address.is_multiple_of(PAGE as u64))
-        {
+        let ascend = pages.is_sorted_by(|one, next| one.address < next.address);
+        let whole = |page: &Page| page.address.is_multiple_of(PAGE as u64);
+        if !ascend || !pages.iter().all(whole) {
             return Err(
                 "found pages out of order; allowed: each once, by ascending virtual \
                         addresses, multiples of 4 KiB"
@@ -531,12 +523,9 @@ impl Reader<'_> {
                 merge(&mut page.data, &change.before, &change.after);
             }
         }
+        let bytes = within("bytes of module", words[2], 1, MOST_MODULE)?;
         Ok(Launch {
-            module: module(
-                &pages,
-                words[1],
-                within("bytes of module", words[2], 1, MOST_MODULE)?,
-            )?,
+            module: module(&pages, words[1], bytes)?,
             function: String::from_utf8_lossy(&name).into_owned(),
             arguments: words[14..14 + arguments].to_vec(),
             dimensions: dimensions as u32,

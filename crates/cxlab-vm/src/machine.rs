@@ -113,37 +113,30 @@ impl Machine {
                 problems.push(problem);
             }
         };
-        let windows = self.windows.len();
+        let (windows, caches) = (self.windows.len(), self.caches.len());
+        let processors = self.processors;
         check(
             (1..=MOST_WINDOWS).contains(&windows),
             format!("found {windows} windows of CXL memory; allowed: 1 to {MOST_WINDOWS}"),
         );
         check(
-            (1..=MOST_PROCESSORS).contains(&self.processors),
+            (1..=MOST_PROCESSORS).contains(&processors),
+            format!("found {processors} processors; allowed: 1 to {MOST_PROCESSORS}"),
+        );
+        check(
+            (1..=MOST_CACHES).contains(&caches),
+            format!("found {caches} caches; allowed: 1 to {MOST_CACHES}"),
+        );
+        check(
+            processors == 1 || !self.shares(),
             format!(
-                "found {} processors; allowed: 1 to {MOST_PROCESSORS}",
-                self.processors
+                "found {processors} processors; allowed: 1 in guests that share memory, whose accesses have one order"
             ),
         );
         check(
-            (1..=MOST_CACHES).contains(&self.caches.len()),
+            processors == 1 || !self.accelerator,
             format!(
-                "found {} caches; allowed: 1 to {MOST_CACHES}",
-                self.caches.len()
-            ),
-        );
-        check(
-            self.processors == 1 || !self.shares(),
-            format!(
-                "found {} processors; allowed: 1 in guests that share memory, whose accesses have one order",
-                self.processors
-            ),
-        );
-        check(
-            self.processors == 1 || !self.accelerator,
-            format!(
-                "found {} processors; allowed: 1 in guests with an accelerator, whose commands have one order",
-                self.processors
+                "found {processors} processors; allowed: 1 in guests with an accelerator, whose commands have one order"
             ),
         );
         for (at, cache) in self.caches.iter().enumerate() {
@@ -160,9 +153,7 @@ impl Machine {
             check(
                 (1..=MOST_WAYS).contains(&ways) && ways.is_power_of_two(),
                 format!(
-                    "{} devices share a window; allowed: 1, 2, 4 or 8 (address_map.ways says how \
-                     many)",
-                    ways
+                    "{ways} devices share a window; allowed: 1, 2, 4 or 8 (address_map.ways says how many)"
                 ),
             );
         }

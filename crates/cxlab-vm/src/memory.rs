@@ -97,19 +97,12 @@ pub struct SnoopCounts {
 pub type Ticket = u32;
 
 /// The error of a memory backend that never responds.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error, Debug)]
+#[error("the memory of `{0}` never answers")]
 pub struct Stuck(
     /// Name of the pool.
     pub String,
 );
-
-impl std::fmt::Display for Stuck {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the memory of `{}` never answers", self.0)
-    }
-}
-
-impl std::error::Error for Stuck {}
 
 /// Memory as processors behind their caches see it. Pool 0 of each guest is its own memory. The
 /// other pools are devices, which all guests share.
@@ -156,5 +149,88 @@ pub trait Memory: Send {
     /// Snoops that a guest received so far.
     fn snoops(&self, _guest: usize) -> SnoopCounts {
         SnoopCounts::default()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Latency of every request.
+    pub(crate) const LATENCY_PS: u64 = 100_000;
+
+    /// A memory of 1 MiB for each guest, and a device. The device may have lines that guests share.
+    #[derive(Default)]
+    pub(crate) struct Fixed {
+        pub(crate) now: u64,
+        pub(crate) ends: Vec<u64>,
+        /// Time and line of each request, and whether it writes.
+        pub(crate) asked: Vec<(u64, u64, bool)>,
+        /// Whether the device keeps the lines coherent that guests share. `None` if they share none.
+        pub(crate) coherent: Option<bool>,
+        /// Of a coherent line: who has the only copy, and whether it is modified.
+        pub(crate) owners: BTreeMap<u64, (usize, bool)>,
+    }
+
+    impl Memory for Fixed {
+        fn pools(&self, _: usize) -> Vec<String> {
+            vec!["local".to_owned(), "cxl".to_owned()]
+        }
+        fn pool_of(&self, place: Place) -> Option<usize> {
+            (place.address() < 1 << 20).then(|| usize::from(place.is_cxl()))
+        }
+        fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
+            self.asked.push((at_ps, place.address() / 64, write));
+            self.ends.push(at_ps + LATENCY_PS);
+            self.ends.len() as Ticket - 1
+        }
+        fn next_ps(&self) -> Option<u64> {
+            None
+        }
+        fn advance(&mut self, to_ps: u64) {
+            self.now = self.now.max(to_ps);
+        }
+        fn known(&self, ticket: Ticket) -> Option<u64> {
+            Some(self.ends[ticket as usize])
+        }
+        fn done(&mut self, ticket: Ticket) -> Option<u64> {
+            self.known(ticket).filter(|at| *at <= self.now)
+        }
+        fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
+            let end = self.ends[ticket as usize];
+            self.advance(end);
+            Ok(end)
+        }
+        fn shared(&self, place: Place) -> Option<SharedLine> {
+            let coherent = self.coherent.filter(|_| place.is_cxl())?;
+            Some(SharedLine {
+                memory: 0,
+                offset: place.address(),
+                coherent,
+            })
+        }
+        fn demand(&mut self, at_ps: u64, place: Place, demand: Demand) -> Option<(Ticket, bool)> {
+            let line = place.address();
+            let held = self.owners.get(&line).copied();
+            let mine = held.is_some_and(|(owner, _)| owner == place.guest());
+            match demand {
+                Demand::Load | Demand::Own if mine => {
+                    let dirty = demand == Demand::Own || held.is_some_and(|(_, dirty)| dirty);
+                    self.owners.insert(line, (place.guest(), dirty));
+                    return None;
+                }
+                Demand::Load | Demand::Own => {
+                    self.owners
+                        .insert(line, (place.guest(), demand == Demand::Own));
+                }
+                Demand::Drop if !mine => return None,
+                Demand::Drop | Demand::Flush => {
+                    self.owners.remove(&line);
+                }
+            }
+            Some((self.issue(at_ps, place, false), true))
+        }
     }
 }

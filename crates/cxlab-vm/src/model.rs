@@ -265,16 +265,17 @@ impl<M: Memory> Model<M> {
         self.collect(lane);
         if let (Kind::WriteBack, Some(line)) = (kind, self.memory.shared(place)) {
             self.evict_shared(lane, now, place, line);
-            return match self.waits(lane) {
-                true => Taken::Waits,
-                false => Taken::Whole,
-            };
+            return self.taken(lane);
         }
         match kind {
             Kind::Load => self.read(lane, now, pool, place, true),
             Kind::Store => self.read(lane, now, pool, place, false),
             Kind::WriteBack | Kind::Mark | Kind::Shared => self.write(lane, now, pool, place),
         }
+        self.taken(lane)
+    }
+
+    fn taken(&self, lane: usize) -> Taken {
         match self.waits(lane) {
             true => Taken::Waits,
             false => Taken::Whole,
@@ -321,38 +322,27 @@ impl<M: Memory> Model<M> {
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
         one.charged_ps += took;
-        match wait.why {
-            Why::Load { pool, demand } => {
-                let counts = &mut self.counts[one.guest][pool];
-                counts.waited_ps += took;
-                if demand {
-                    counts.demand += 1;
-                    counts.demand_ps += took;
-                }
-                // The load's MSHR is free, so the prefetcher may use it.
-                self.prefetch(lane, wait.from_ps + took, 0);
-                return Ok((wait.from_ps + took, Taken::Whole));
-            }
-            Why::Mshr { kept: Some(place) } => keep(&mut one.kept, place, most),
-            Why::Shared {
-                pool,
-                place,
-                access,
-            } => {
-                let counts = &mut self.counts[one.guest][pool];
-                counts.waited_ps += took;
+        if let Why::Load { pool, .. } | Why::Shared { pool, .. } = wait.why {
+            let counts = &mut self.counts[one.guest][pool];
+            counts.waited_ps += took;
+            if !matches!(wait.why, Why::Load { demand: false, .. }) {
                 counts.demand += 1;
                 counts.demand_ps += took;
-                self.loaded(lane, place, access);
-                return Ok((wait.from_ps + took, Taken::Whole));
             }
-            Why::Register(value) => {
-                self.sharing.reply(lane, value);
-                return Ok((wait.from_ps + took, Taken::Whole));
-            }
-            Why::Mshr { kept: None } | Why::Again | Why::Behind => {}
         }
-        Ok((wait.from_ps + took, Taken::Waits))
+        let now = wait.from_ps + took;
+        match wait.why {
+            // The load's MSHR is free, so the prefetcher may use it.
+            Why::Load { .. } => self.prefetch(lane, now, 0),
+            Why::Shared { place, access, .. } => self.loaded(lane, place, access),
+            Why::Register(value) => self.sharing.reply(lane, value),
+            Why::Mshr { kept } => {
+                kept.inspect(|place| keep(&mut one.kept, *place, most));
+                return Ok((now, Taken::Waits));
+            }
+            Why::Again | Why::Behind => return Ok((now, Taken::Waits)),
+        }
+        Ok((now, Taken::Whole))
     }
 
     /// Advances time until a request completes. Processors that wait behind it go on at that time.
@@ -501,44 +491,7 @@ fn keep(kept: &mut VecDeque<Place>, place: Place, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A line takes 100 ns. Pool 1 begins at 1 MiB.
-    #[derive(Default)]
-    struct Fixed {
-        now: u64,
-        done: Vec<u64>,
-        asked: Vec<(u64, u64, bool)>,
-    }
-
-    impl Memory for Fixed {
-        fn pools(&self, _: usize) -> Vec<String> {
-            vec!["local".to_owned(), "cxl".to_owned()]
-        }
-        fn pool_of(&self, place: Place) -> Option<usize> {
-            (place.address() < 1 << 20).then(|| usize::from(place.is_cxl()))
-        }
-        fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
-            self.asked.push((at_ps, place.address() / 64, write));
-            self.done.push(at_ps + 100_000);
-            self.done.len() as u32 - 1
-        }
-        fn advance(&mut self, to_ps: u64) {
-            self.now = self.now.max(to_ps);
-        }
-        fn done(&mut self, ticket: Ticket) -> Option<u64> {
-            Some(self.done[ticket as usize]).filter(|at| *at <= self.now)
-        }
-        fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
-            self.now = self.now.max(self.done[ticket as usize]);
-            Ok(self.done[ticket as usize])
-        }
-        fn next_ps(&self) -> Option<u64> {
-            None
-        }
-        fn known(&self, ticket: Ticket) -> Option<u64> {
-            Some(self.done[ticket as usize])
-        }
-    }
+    use crate::memory::tests::Fixed;
 
     fn model(misses: u32, writebacks: u32) -> Model<Fixed> {
         let limits = Limits { misses, writebacks };
@@ -575,10 +528,8 @@ mod tests {
         }
         let total = 400 * 10_000 + model.charged_ps(0);
         let bound = 400 * 100_000 / 8;
-        assert!(
-            total >= bound && total < bound + bound / 10,
-            "{total} of {bound}"
-        );
+        let expected = bound..bound + bound / 10;
+        assert!(expected.contains(&total), "{total} of {bound}");
         assert!(model.counts(0)[1].prefetched > 390);
         assert_eq!(model.counts(0)[1].loads, 400);
     }

@@ -81,7 +81,7 @@ struct Guest<'a> {
     latest_ps: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Lane {
     guest: usize,
     /// Number of the processor in its guest.
@@ -135,9 +135,7 @@ impl<'a, M: Memory> Pace<'a, M> {
             pace.lanes.extend((0..processors).map(|number| Lane {
                 guest,
                 number,
-                tail: 0,
-                head: 0,
-                told: 0,
+                ..Lane::default()
             }));
             pace.guests.push(Guest {
                 shared,
@@ -320,20 +318,15 @@ impl<'a, M: Memory> Pace<'a, M> {
         let guest = &self.guests[number];
         let idle_ns = guest.shared.idle_ns();
         let lanes = guest.lanes.clone().map(|lane| self.lanes[lane].number);
-        let counters = lanes
-            .map(|lane| guest.shared.lane(lane).counters())
-            .fold(Counters::default(), |sum, one| sum.plus(&one));
+        let counters = lanes.map(|lane| guest.shared.lane(lane).counters());
+        let device = guest.device.as_ref().map(Device::counts);
         Moment {
             busy_ps: at.saturating_sub(idle_ns.saturating_mul(1000)),
             idle_ns,
-            counters,
+            counters: counters.fold(Counters::default(), |sum, one| sum.plus(&one)),
             pools: self.model.counts(number).to_vec(),
             shared: self.model.shared_counts(number),
-            device: guest
-                .device
-                .as_ref()
-                .map(Device::counts)
-                .unwrap_or_default(),
+            device: device.unwrap_or_default(),
         }
     }
 
@@ -354,15 +347,14 @@ impl<'a, M: Memory> Pace<'a, M> {
         let charged = self.model.charged_ps(number);
         let reply = self.model.take_reply(number);
         let lane = &mut self.lanes[number];
+        let ring = self.guests[lane.guest].shared.lane(lane.number);
         if let Some(value) = reply {
-            let shared = self.guests[lane.guest].shared;
-            shared.lane(lane.number).reply(value);
+            ring.reply(value);
         }
         lane.tail += 1;
         if lane.tail == lane.head || lane.tail - lane.told >= BATCH {
             lane.told = lane.tail;
-            let shared = self.guests[lane.guest].shared;
-            shared.lane(lane.number).charge(charged, lane.tail);
+            ring.charge(charged, lane.tail);
         }
     }
 }

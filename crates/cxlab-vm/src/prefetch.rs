@@ -40,19 +40,15 @@ impl Prefetcher {
     pub fn note(&mut self, line: Place) {
         self.uses += 1;
         let used = self.uses;
-        let continues = |stream: &Stream| match stream.step {
-            0 => stream.last.neighbour(1) == line || stream.last.neighbour(-1) == line,
-            step => stream.last.neighbour(step) == line,
+        let continues = |stream: &Stream| {
+            let fits = |step: &i64| stream.step == 0 || stream.step == *step;
+            let mut steps = [1, -1].into_iter().filter(fits);
+            steps.find(|step| stream.last.neighbour(*step) == line)
         };
-        if let Some(at) = self.streams.iter().position(continues) {
+        let mut streams = self.streams.iter().enumerate();
+        if let Some((at, step)) = streams.find_map(|(at, one)| Some((at, continues(one)?))) {
             let stream = &mut self.streams[at];
-            if stream.step == 0 {
-                stream.step = if stream.last.neighbour(1) == line {
-                    1
-                } else {
-                    -1
-                };
-            }
+            stream.step = step;
             stream.last = line;
             stream.run = stream.run.saturating_add(1);
             stream.ahead = stream.ahead.saturating_sub(1);

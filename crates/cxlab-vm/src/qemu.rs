@@ -109,6 +109,24 @@ fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
+/// Arguments of QEMU.
+#[derive(Default)]
+struct Line(Vec<String>);
+
+impl Line {
+    fn add(&mut self, option: &str, value: impl Into<String>) {
+        self.0.extend([option.to_owned(), value.into()]);
+    }
+
+    fn device(&mut self, device: String) {
+        self.add("-device", device);
+    }
+
+    fn object(&mut self, object: String) {
+        self.add("-object", object);
+    }
+}
+
 /// All arguments of QEMU.
 pub fn arguments(
     machine: &Machine,
@@ -123,42 +141,36 @@ pub fn arguments(
             shared.as_deref().or(stored)
         })
         .collect();
-    let mut line = hardware(machine, version, files.keep, &storage);
-    let mut add = |option: &str, value: String| {
-        line.push(option.to_owned());
-        line.push(value);
-    };
+    let mut line = Line(hardware(machine, version, files.keep, &storage));
     if let Some(monitor) = files.descriptors.monitor {
-        add("-chardev", format!("socket,id=monitor,fd={monitor}"));
-        add("-mon", "chardev=monitor,mode=control".to_owned());
+        line.add("-chardev", format!("socket,id=monitor,fd={monitor}"));
+        line.add("-mon", "chardev=monitor,mode=control");
     }
     if matches!(files.keep, Keep::Restore(_)) {
-        add("-incoming", "defer".to_owned());
+        line.add("-incoming", "defer");
     }
     if let Some(run) = files.run {
-        add(
+        line.add(
             "-fw_cfg",
             format!("name=opt/cxlab/run,file={}", escaped(run)),
         );
     }
-    add("-kernel", files.kernel.display().to_string());
-    add("-initrd", files.initrd.display().to_string());
-    add("-append", KERNEL.to_owned());
-    add("-plugin", plugin(machine, files, clock));
-    line
+    line.add("-kernel", files.kernel.display().to_string());
+    line.add("-initrd", files.initrd.display().to_string());
+    line.add("-append", KERNEL);
+    line.add("-plugin", plugin(machine, files, clock));
+    line.0
 }
 
 /// By window, the file of its memory if guests share it. A guest that is booted only to be saved has
 /// memory of its own there.
 fn shared_files(machine: &Machine, files: &Files<'_>) -> Vec<Option<PathBuf>> {
-    let windows = machine.windows.iter();
-    windows
-        .map(|window| {
-            let share = window.share.filter(|_| files.run.is_some())?;
-            let descriptor = files.descriptors.memories[share.number];
-            Some(PathBuf::from(format!("/proc/self/fd/{descriptor}")))
-        })
-        .collect()
+    let file = |window: &Window| {
+        let share = window.share.filter(|_| files.run.is_some())?;
+        let descriptor = files.descriptors.memories[share.number];
+        Some(PathBuf::from(format!("/proc/self/fd/{descriptor}")))
+    };
+    machine.windows.iter().map(file).collect()
 }
 
 /// The arguments that define the machine itself. Two guests with equal ones are equal
@@ -169,11 +181,7 @@ pub fn hardware(
     keep: Keep<'_>,
     storage: &[Option<&Path>],
 ) -> Vec<String> {
-    let mut line = Vec::new();
-    let mut add = |option: &str, value: String| {
-        line.push(option.to_owned());
-        line.push(value);
-    };
+    let mut line = Line::default();
     let mut kind = "q35,cxl=on".to_owned();
     for (at, window) in machine.windows.iter().enumerate() {
         kind.push_str(&format!(
@@ -181,39 +189,29 @@ pub fn hardware(
             window.size() >> 20
         ));
     }
-    add("-machine", kind);
-    add("-accel", "tcg".to_owned());
+    line.add("-machine", kind);
+    line.add("-accel", "tcg");
     // If the guest saw a hypervisor, its kernel would refuse to commit a region (no flush).
-    add("-cpu", "max,hypervisor=off".to_owned());
-    add("-smp", machine.processors.to_string());
-    add("-m", own_memory(machine, version));
+    line.add("-cpu", "max,hypervisor=off");
+    line.add("-smp", machine.processors.to_string());
+    line.add("-m", own_memory(machine, version));
     // With a NUMA node of its own, QEMU describes the nodes, and the
     // kernel gives each window a node.
-    add("-object", memory("main", machine.memory_mib << 20, keep));
-    add("-numa", "node,nodeid=0,memdev=main".to_owned());
+    line.object(memory("main", machine.memory_mib << 20, keep));
+    line.add("-numa", "node,nodeid=0,memdev=main");
     for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
-        line.push(flag.to_owned());
+        line.0.push(flag.to_owned());
     }
-    let mut add = |option: &str, value: String| {
-        line.push(option.to_owned());
-        line.push(value);
-    };
-    add(
+    line.add(
         "-sandbox",
-        "on,obsolete=deny,elevateprivileges=deny,spawn=deny".to_owned(),
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny",
     );
-    add("-display", "none".to_owned());
-    add("-serial", "stdio".to_owned());
+    line.add("-display", "none");
+    line.add("-serial", "stdio");
     if machine.accelerator {
         // Its registers, which the plugin lays over that page.
-        add(
-            "-object",
-            "memory-backend-ram,id=registers,size=4K".to_owned(),
-        );
-        add(
-            "-device",
-            "ivshmem-plain,memdev=registers,master=on".to_owned(),
-        );
+        line.add("-object", "memory-backend-ram,id=registers,size=4K");
+        line.add("-device", "ivshmem-plain,memdev=registers,master=on");
     }
     let mut serial = 0;
     for (at, window) in machine.windows.iter().enumerate() {
@@ -222,32 +220,25 @@ pub fn hardware(
             Some(Some(file)) => in_file(&id, window.size(), file, "on"),
             Some(None) | None => memory(&id, window.size(), keep),
         };
-        add("-object", contents);
-        bridge(at, window, &mut add);
+        line.object(contents);
+        bridge(at, window, &mut line);
         for (way, device) in window.devices.iter().enumerate() {
             let bus = if window.switched {
-                add(
-                    "-device",
-                    format!(
-                        "cxl-downstream,bus=up{at},id=down{at}.{way},port={way},chassis={at},slot={}",
-                        16 + way
-                    ),
-                );
+                line.device(format!(
+                    "cxl-downstream,bus=up{at},id=down{at}.{way},port={way},chassis={at},slot={}",
+                    16 + way
+                ));
                 format!("down{at}.{way}")
             } else {
                 format!("root{at}.{way}")
             };
-            add(
-                "-object",
-                never_used(&format!("memory{serial}"), device.capacity, keep),
-            );
+            let id = format!("memory{serial}");
+            line.object(never_used(&id, device.capacity, keep));
             let media = if version.is_volatile(machine) {
                 format!("volatile-memdev=memory{serial}")
             } else {
-                add(
-                    "-object",
-                    memory(&format!("label{serial}"), 1 << 20, Keep::Nothing),
-                );
+                let id = format!("label{serial}");
+                line.object(memory(&id, 1 << 20, Keep::Nothing));
                 let option = match version {
                     Version::V7 => "memdev",
                     Version::V10 => "persistent-memdev",
@@ -255,36 +246,30 @@ pub fn hardware(
                 format!("{option}=memory{serial},lsa=label{serial}")
             };
             serial += 1;
-            add(
-                "-device",
-                format!("cxl-type3,bus={bus},{media},id=device{serial},sn={serial}"),
-            );
+            line.device(format!(
+                "cxl-type3,bus={bus},{media},id=device{serial},sn={serial}"
+            ));
         }
     }
-    line
+    line.0
 }
 
 /// Adds the host bridge of a window with its root ports, and its switch if it has one.
-fn bridge(at: usize, window: &Window, add: &mut impl FnMut(&str, String)) {
-    add(
-        "-device",
-        format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
-    );
+fn bridge(at: usize, window: &Window, line: &mut Line) {
+    let number = 16 + at * 24;
+    line.device(format!("pxb-cxl,bus_nr={number},bus=pcie.0,id=bridge{at}"));
     let ports = match window.switched {
         true => 1,
         false => window.devices.len(),
     };
     // A host bridge with one root port has no decoder of its own, but one with two root ports has.
     for port in 0..=ports {
-        add(
-            "-device",
-            format!(
-                "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
-            ),
-        );
+        line.device(format!(
+            "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
+        ));
     }
     if window.switched {
-        add("-device", format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
+        line.device(format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
     }
 }
 
@@ -403,45 +388,35 @@ mod tests {
         }
     }
 
-    fn device(name: &str) -> Device {
-        Device {
-            name: name.to_owned(),
+    /// A window of devices of 512 MiB.
+    fn window(base: u64, switched: bool, devices: &[&str]) -> Window {
+        let device = |name: &&str| Device {
+            name: (*name).to_owned(),
             capacity: 512 << 20,
+        };
+        Window {
+            base,
+            granularity: 256,
+            switched,
+            devices: devices.iter().map(device).collect(),
+            share: None,
         }
     }
 
     fn machine() -> Machine {
+        let cache = |sets, access_ps| Cache {
+            sets,
+            ways: 8,
+            access_ps,
+        };
         Machine {
             memory_mib: 1024,
             processors: 1,
             instruction_ps: 500,
-            caches: vec![
-                Cache {
-                    sets: 64,
-                    ways: 8,
-                    access_ps: 1000,
-                },
-                Cache {
-                    sets: 1024,
-                    ways: 8,
-                    access_ps: 10_000,
-                },
-            ],
+            caches: vec![cache(64, 1000), cache(1024, 10_000)],
             windows: vec![
-                Window {
-                    base: 0,
-                    granularity: 256,
-                    switched: false,
-                    devices: vec![device("dram")],
-                    share: None,
-                },
-                Window {
-                    base: 512 << 20,
-                    granularity: 256,
-                    switched: true,
-                    devices: vec![device("a"), device("b")],
-                    share: None,
-                },
+                window(0, false, &["dram"]),
+                window(512 << 20, true, &["a", "b"]),
             ],
             persistent: false,
             accelerator: false,
@@ -451,13 +426,12 @@ mod tests {
     /// The arguments as text, with one option a line.
     fn text(version: Version) -> String {
         let line = arguments(&machine(), version, files(), Clock::Simulated);
-        let mut text = String::new();
-        for word in &line {
-            let joint = if word.starts_with('-') { '\n' } else { ' ' };
-            text.push(joint);
-            text.push_str(word);
-        }
-        text.trim_start().to_owned()
+        line.join(" ").replace(" -", "\n-")
+    }
+
+    #[track_caller]
+    fn has(text: &str, part: &str) {
+        assert!(text.contains(part), "{part} in {text}");
     }
 
     #[test]
@@ -482,7 +456,7 @@ mod tests {
         let line = hardware(&persistent, Version::V10, Keep::Nothing, &[]).join(" ");
         assert!(!line.contains("volatile-memdev="), "{line}");
         let device = "cxl-type3,bus=down1.1,persistent-memdev=memory2,lsa=label2,id=device3,sn=3";
-        assert!(line.contains(device), "{line}");
+        has(&line, device);
         let line = |machine| hardware(machine, Version::V7, Keep::Nothing, &[]);
         assert_eq!(line(&persistent), line(&machine()), "7.2 has no other");
     }
@@ -515,21 +489,12 @@ mod tests {
         };
         assert!(saved.contains(&main("on")) && restored.contains(&main("off")));
         // Otherwise the machines must be equal.
-        let apart = saved
-            .iter()
-            .zip(&restored)
-            .filter(|(one, other)| one != other);
-        let apart: Vec<_> = apart.collect();
-        assert_eq!(
-            apart.len(),
-            1 + 2 + 3,
-            "memory, windows, devices: {apart:?}"
-        );
-        assert!(
-            apart
-                .iter()
-                .all(|(one, _)| one.starts_with("memory-backend-"))
-        );
+        let both = saved.iter().zip(&restored);
+        let apart: Vec<_> = both.filter(|(one, other)| one != other).collect();
+        // Memory, windows, devices.
+        assert_eq!(apart.len(), 1 + 2 + 3, "{apart:?}");
+        let mut apart = apart.into_iter();
+        assert!(apart.all(|(one, _)| one.starts_with("memory-backend-")));
     }
 
     #[test]
@@ -538,12 +503,9 @@ mod tests {
         let keep = Keep::Restore(Path::new("/cache/snapshots/a"));
         let line = hardware(&machine(), Version::V7, keep, &storage);
         for (at, end) in [
-            "share=off,mem-path=/cache/snapshots/a/window0.memory",
-            "share=on,mem-path=/data/b.pmem",
-        ]
-        .into_iter()
-        .enumerate()
-        {
+            (0, "share=off,mem-path=/cache/snapshots/a/window0.memory"),
+            (1, "share=on,mem-path=/data/b.pmem"),
+        ] {
             let start = format!("memory-backend-file,id=window{at},");
             let own = |word: &&String| word.starts_with(&start) && word.ends_with(end);
             assert_eq!(line.iter().filter(own).count(), 1, "{line:?}");
@@ -580,50 +542,37 @@ mod tests {
         };
         let line = arguments(&machine(), Version::V7, files, Clock::Simulated);
         let plugin = line.last().map(String::as_str).unwrap_or_default();
-        assert!(
-            plugin.ends_with(",clock=on,begin=3,tell=200000"),
-            "{plugin}"
-        );
+        let end = ",clock=on,begin=3,tell=200000";
+        assert!(plugin.ends_with(end), "{plugin}");
     }
 
     #[test]
     fn memory_that_guests_share_is_one_file_but_for_a_guest_that_is_only_saved() {
-        let share = Share {
+        let mut machine = machine();
+        machine.windows[1].share = Some(Share {
             number: 2,
             coherent: false,
-        };
-        let mut machine = machine();
-        machine.windows[1].share = Some(share);
-        let mut memories = [0; MOST_WINDOWS];
-        memories[2] = 9;
-        let running = Files {
+        });
+        let mut running = Files {
             keep: Keep::Restore(Path::new("/cache/snapshots/a")),
-            descriptors: Descriptors {
-                shared: 5,
-                monitor: None,
-                memories,
-            },
             ..files()
         };
+        running.descriptors.memories[2] = 9;
         let line = |files| arguments(&machine, Version::V7, files, Clock::Simulated).join(" ");
         let run = line(running);
-        assert!(
-            run.contains("id=window1,size=1024M,reserve=off,share=on,mem-path=/proc/self/fd/9 ")
-        );
-        assert!(
-            run.contains(",window=window0:0,shared=window1:536870912,flushes=on"),
-            "{run}"
+        let memory = "id=window1,size=1024M,reserve=off,share=on,mem-path=/proc/self/fd/9 ";
+        has(&run, memory);
+        has(
+            &run,
+            ",window=window0:0,shared=window1:536870912,flushes=on",
         );
         let saved = line(Files {
             run: None,
             keep: Keep::Save(Path::new("/cache/snapshots/a")),
             ..running
         });
-        assert!(
-            saved.contains("mem-path=/cache/snapshots/a/window1.memory "),
-            "{saved}"
-        );
-        assert!(saved.contains(",window=window1:536870912"), "{saved}");
+        has(&saved, "mem-path=/cache/snapshots/a/window1.memory ");
+        has(&saved, ",window=window1:536870912");
     }
 
     const GOLDEN: &str = include_str!("qemu-7.2.txt");

@@ -196,9 +196,10 @@ impl Counters {
 }
 
 /// State of the guest's clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ClockState {
     /// The plugin has not said yet.
+    #[default]
     Unknown,
     /// The clock follows the model.
     Simulated,
@@ -275,14 +276,10 @@ impl<'a> Shared<'a> {
     /// The lines that the caches held when the doorbell rang: address as in records, and whether it is changed.
     /// A line may be there several times.
     pub fn listed(self) -> Vec<(u64, bool)> {
-        let count = self
-            .words
-            .get(LISTED)
-            .map_or(0, |word| word.load(Ordering::Relaxed));
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let count = self.words.get(LISTED).map_or(0, load) as usize;
         let lines = self.words.get(LINES..).unwrap_or_default().iter();
-        let lines = lines
-            .take(count as usize)
-            .map(|line| line.load(Ordering::Relaxed));
+        let lines = lines.take(count).map(load);
         lines.map(|line| (line & !63, line & 1 != 0)).collect()
     }
 
@@ -323,10 +320,7 @@ pub struct Extent {
 /// The guest's own memory. QEMU's q35 has up to 2.75 GiB of it in one piece, and otherwise all but the first 2 GiB
 /// from 4 GiB on. `first` is its first address in records; all ones if these have the guest's addresses.
 fn own_extents(memory: u64, bytes: u64, first: u64) -> Vec<Extent> {
-    let below = match bytes >= 0xb000_0000 {
-        true => 2 << 30,
-        false => bytes,
-    };
+    let below = if bytes >= 0xb000_0000 { 2 << 30 } else { bytes };
     let piece = |from: u64, guest: u64, bytes: u64| Extent {
         memory: memory + from,
         guest,
@@ -399,8 +393,15 @@ impl Lane<'_> {
     }
 }
 
+/// So many words that are zero.
+#[cfg(test)]
+pub(crate) fn zeros(count: usize) -> Vec<AtomicU64> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
 /// The shared words, from the plugin's side.
 #[cfg(test)]
+#[derive(Default)]
 pub(crate) struct Teller<'a> {
     words: &'a [AtomicU64],
 }

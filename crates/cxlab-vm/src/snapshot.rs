@@ -169,18 +169,8 @@ fn forget(all: &Path, except: &Path) {
 mod tests {
     use super::*;
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new() -> Folder {
-            Folder(std::env::temp_dir().join(format!("cxlab-snapshots-{}", unique())))
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a folder")
     }
 
     fn made(cache: &Path, name: &str) -> Snapshot {
@@ -191,26 +181,26 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_found_when_it_is_finished_and_an_unfinished_one_goes() {
-        let folder = Folder::new();
-        let making = Making::begin(&folder.0, "a").expect("a folder");
+        let folder = folder();
+        let making = Making::begin(folder.path(), "a").expect("a folder");
         fs::write(making.folder().join("console"), "half").expect("a file");
-        assert_eq!(Snapshot::find(&folder.0, "a"), None);
+        assert_eq!(Snapshot::find(folder.path(), "a"), None);
         drop(making);
-        let left = fs::read_dir(folder.0.join("snapshots")).expect("a folder");
+        let left = fs::read_dir(folder.path().join("snapshots")).expect("a folder");
         assert_eq!(left.count(), 0);
-        let snapshot = made(&folder.0, "a");
-        assert_eq!(Snapshot::find(&folder.0, "a"), Some(snapshot.clone()));
+        let snapshot = made(folder.path(), "a");
+        assert_eq!(Snapshot::find(folder.path(), "a"), Some(snapshot.clone()));
         // If a snapshot of that name is made again meanwhile, the first one stays.
         fs::write(snapshot.state(), "first").expect("a file");
-        assert_eq!(made(&folder.0, "a"), snapshot);
+        assert_eq!(made(folder.path(), "a"), snapshot);
         assert!(snapshot.state().exists());
     }
 
     #[test]
     fn those_that_were_not_used_for_longest_go() {
-        let folder = Folder::new();
+        let folder = folder();
         let old = |name: &str, seconds: u64| {
-            let snapshot = made(&folder.0, name);
+            let snapshot = made(folder.path(), name);
             let file = fs::File::options().append(true).open(snapshot.console());
             let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             file.expect("a file").set_modified(then).expect("a time");
@@ -218,24 +208,27 @@ mod tests {
         for number in 0..MOST as u64 {
             old(&format!("s{number}"), 100 + number);
         }
-        assert!(Snapshot::find(&folder.0, "s0").is_some(), "and used now");
-        made(&folder.0, "new");
-        assert!(Snapshot::find(&folder.0, "s0").is_some());
-        assert!(Snapshot::find(&folder.0, "s1").is_none());
-        assert!(Snapshot::find(&folder.0, "new").is_some());
-        let left = fs::read_dir(folder.0.join("snapshots")).expect("a folder");
+        assert!(
+            Snapshot::find(folder.path(), "s0").is_some(),
+            "and used now"
+        );
+        made(folder.path(), "new");
+        assert!(Snapshot::find(folder.path(), "s0").is_some());
+        assert!(Snapshot::find(folder.path(), "s1").is_none());
+        assert!(Snapshot::find(folder.path(), "new").is_some());
+        let left = fs::read_dir(folder.path().join("snapshots")).expect("a folder");
         assert_eq!(left.count(), MOST);
     }
 
     #[test]
     fn what_a_process_left_that_is_gone_is_cleared_away() {
-        let folder = Folder::new();
-        let all = folder.0.join("snapshots");
+        let folder = folder();
+        let all = folder.path().join("snapshots");
         // No process has a number as large as this.
         let left = all.join("a.4294967295-0");
         fs::create_dir_all(&left).expect("a folder");
-        let other = Making::begin(&folder.0, "a").expect("a folder");
-        let own = Making::begin(&folder.0, "a").expect("a folder");
+        let other = Making::begin(folder.path(), "a").expect("a folder");
+        let own = Making::begin(folder.path(), "a").expect("a folder");
         assert!(!left.exists() && own.folder().exists() && other.folder().exists());
     }
 

@@ -1,11 +1,9 @@
 //! Persistent CXL memory: the contents of a window in a file of this machine. A guest maps the
 //! file, and finds the contents again in its next run.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-use crate::sys;
 
 /// Granularity at which a new file gets holes, in bytes. Pieces that are all zero take no space.
 const PIECE: usize = 1 << 20;
@@ -20,9 +18,12 @@ pub struct Storage {
 }
 
 /// Reason why the storage cannot be used.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum StorageError {
     /// The size of the file differs from that of the window.
+    #[error(
+        "found {found} bytes, of another window; allowed: {wanted} bytes, or no file, which is then made"
+    )]
     Size {
         /// Size of the file, in bytes.
         found: u64,
@@ -30,26 +31,12 @@ pub enum StorageError {
         wanted: u64,
     },
     /// Another run uses the file.
+    #[error("another run uses it")]
     Used,
     /// A system call failed.
-    System(io::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
-
-impl std::fmt::Display for StorageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StorageError::Size { found, wanted } => write!(
-                f,
-                "found {found} bytes, of another window; allowed: {wanted} bytes, or no file, which is \
-                 then made"
-            ),
-            StorageError::Used => write!(f, "another run uses it"),
-            StorageError::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for StorageError {}
 
 impl Storage {
     /// Path of the file, for QEMU.
@@ -67,17 +54,14 @@ impl Storage {
         if fresh {
             let unfinished = path.with_extension(format!("pmem-{}", crate::snapshot::unique()));
             let made = copy(like, &unfinished).and_then(|()| fs::rename(&unfinished, path));
-            made.inspect_err(|_| drop(fs::remove_file(&unfinished)))
-                .map_err(StorageError::System)?;
+            made.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         }
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(StorageError::System)?;
-        if !sys::lock(&file).map_err(StorageError::System)? {
-            return Err(StorageError::Used);
-        }
-        let size = |path: &Path| fs::metadata(path).map(|found| found.len());
-        let found = size(path).map_err(StorageError::System)?;
-        let wanted = size(like).map_err(StorageError::System)?;
+        let file = File::options().read(true).write(true).open(path)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => StorageError::Used,
+            TryLockError::Error(error) => StorageError::System(error),
+        })?;
+        let (found, wanted) = (fs::metadata(path)?.len(), fs::metadata(like)?.len());
         if found != wanted {
             return Err(StorageError::Size { found, wanted });
         }
@@ -92,7 +76,7 @@ impl Storage {
 /// Copies a file, with holes where there are only zeros.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = File::open(from)?;
-    let mut to = File::options().write(true).create_new(true).open(to)?;
+    let mut to = File::create_new(to)?;
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     loop {
@@ -114,14 +98,12 @@ mod tests {
 
     #[test]
     fn contents_stay_and_are_of_one_run_at_a_time_and_of_one_window() {
-        let name = format!("cxlab-storage-{}", crate::snapshot::unique());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).expect("a folder");
-        let like = folder.join("window0.memory");
+        let folder = tempfile::tempdir().expect("a folder");
+        let like = folder.path().join("window0.memory");
         let mut bytes = vec![0; 3 * PIECE + 5];
         bytes[PIECE + 7] = 9;
         fs::write(&like, &bytes).expect("a file");
-        let path = folder.join("host-mem.pmem");
+        let path = folder.path().join("host-mem.pmem");
         let first = Storage::open(&path, &like).expect("storage");
         assert!(first.fresh);
         assert_eq!(fs::read(&path).expect("a file"), bytes);
@@ -144,6 +126,5 @@ mod tests {
         );
         let left = fs::read_dir(&folder).expect("a folder").count();
         assert_eq!(left, 2, "nothing unfinished");
-        let _ = fs::remove_dir_all(&folder);
     }
 }

@@ -288,10 +288,7 @@ impl Call {
     }
 
     fn take_cycles(&mut self) -> Result<u64, String> {
-        let cycles = match self.cycles.get(&self.store) {
-            Val::I64(cycles) => cycles as u64,
-            _ => 0,
-        };
+        let cycles = self.cycles.get(&self.store).i64().unwrap_or(0) as u64;
         let reset = self.cycles.set(&mut self.store, Val::I64(0));
         reset.map_err(|error| error.to_string())?;
         Ok(cycles)
@@ -302,12 +299,10 @@ impl Call {
     }
 }
 
+type From<'a> = Caller<'a, Outside>;
+
 /// Defines the functions that a rewritten module imports.
 fn define(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::LinkerError> {
-    let module = IMPORTS;
-    let at = |values: [u64; 3], dimension: u32, other: u64| {
-        values.get(dimension as usize).copied().unwrap_or(other)
-    };
     type Get = fn(&WorkItem) -> ([u64; 3], u64);
     let gets: [(&str, Get); 7] = [
         ("get_global_id", |item| (item.global_id, 0)),
@@ -322,104 +317,65 @@ fn define(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::LinkerError
         }),
     ];
     for (name, get) in gets {
-        linker.func_wrap(
-            module,
-            name,
-            move |caller: Caller<'_, Outside>, dimension: u32| {
-                let (values, other) = get(&caller.data().item);
-                at(values, dimension, other) as i64
-            },
-        )?;
+        let value = move |caller: From<'_>, dimension: u32| {
+            let (values, other) = get(&caller.data().item);
+            values.get(dimension as usize).copied().unwrap_or(other) as i64
+        };
+        linker.func_wrap(IMPORTS, name, value)?;
     }
-    linker.func_wrap(module, "get_work_dim", |caller: Caller<'_, Outside>| {
-        caller.data().item.dimensions
-    })?;
-    linker.func_wrap(
-        module,
-        "barrier",
-        |mut caller: Caller<'_, Outside>, _: u32| caller.data_mut().pause::<()>(Request::Barrier),
-    )?;
+    let dimensions = |caller: From<'_>| caller.data().item.dimensions;
+    linker.func_wrap(IMPORTS, "get_work_dim", dimensions)?;
+    let barrier = |mut caller: From<'_>, _: u32| caller.data_mut().pause::<()>(Request::Barrier);
+    linker.func_wrap(IMPORTS, "barrier", barrier)?;
     define_accesses(linker)
 }
 
 fn define_accesses(linker: &mut Linker<Outside>) -> Result<(), wasmi::errors::LinkerError> {
-    let module = IMPORTS;
-    type From<'a> = Caller<'a, Outside>;
-    linker.func_wrap(
-        module,
-        Access::Load.name(),
-        |mut caller: From<'_>, addr: u64, offset: u64, what: i32| {
-            caller.data_mut().load(addr.wrapping_add(offset), what)
-        },
-    )?;
-    linker.func_wrap(
-        module,
-        Access::Store.name(),
-        |mut caller: From<'_>, addr: u64, value: u64, offset: u64, what: i32| {
-            caller
-                .data_mut()
-                .store(addr.wrapping_add(offset), value, what)
-        },
-    )?;
-    linker.func_wrap(
-        module,
-        Access::Rmw.name(),
-        |mut caller: From<'_>, addr: u64, operand: u64, offset: u64, what: i32| {
-            let op = match what >> 8 {
-                rmw::SUB => AtomicOp::Sub,
-                rmw::AND => AtomicOp::And,
-                rmw::OR => AtomicOp::Or,
-                rmw::XOR => AtomicOp::Xor,
-                rmw::EXCHANGE => AtomicOp::Exchange,
-                _ => AtomicOp::Add,
-            };
-            let size = (what & 0xff) as u8;
-            caller
-                .data_mut()
-                .atomic(addr.wrapping_add(offset), size, op, operand, 0)
-        },
-    )?;
+    let load = |mut caller: From<'_>, addr: u64, offset: u64, what: i32| {
+        caller.data_mut().load(addr.wrapping_add(offset), what)
+    };
+    linker.func_wrap(IMPORTS, Access::Load.name(), load)?;
+    let store = |mut caller: From<'_>, addr: u64, value: u64, offset: u64, what: i32| {
+        let outside = caller.data_mut();
+        outside.store(addr.wrapping_add(offset), value, what)
+    };
+    linker.func_wrap(IMPORTS, Access::Store.name(), store)?;
+    let rmw = |mut caller: From<'_>, addr: u64, operand: u64, offset: u64, what: i32| {
+        let op = match what >> 8 {
+            rmw::SUB => AtomicOp::Sub,
+            rmw::AND => AtomicOp::And,
+            rmw::OR => AtomicOp::Or,
+            rmw::XOR => AtomicOp::Xor,
+            rmw::EXCHANGE => AtomicOp::Exchange,
+            _ => AtomicOp::Add,
+        };
+        let (size, outside) = ((what & 0xff) as u8, caller.data_mut());
+        outside.atomic(addr.wrapping_add(offset), size, op, operand, 0)
+    };
+    linker.func_wrap(IMPORTS, Access::Rmw.name(), rmw)?;
     let exchange = AtomicOp::CompareExchange;
-    linker.func_wrap(
-        module,
-        Access::CompareExchange64.name(),
-        move |mut caller: From<'_>, addr: u64, compare: u64, new: u64, offset: u64| {
-            caller
-                .data_mut()
-                .atomic(addr.wrapping_add(offset), 8, exchange, new, compare)
-        },
-    )?;
-    linker.func_wrap(
-        module,
-        Access::CompareExchange32.name(),
-        move |mut caller: From<'_>, addr: u64, compare: u32, new: u32, offset: u64, size: i32| {
-            let (new, compare) = (u64::from(new), u64::from(compare));
-            let addr = addr.wrapping_add(offset);
-            caller
-                .data_mut()
-                .atomic(addr, size as u8, exchange, new, compare)
-        },
-    )?;
-    linker.func_wrap(
-        module,
-        Access::Copy.name(),
-        |mut caller: From<'_>, to: u64, from: u64, bytes: u64| match bytes {
-            0 => Ok(()),
-            _ => caller
-                .data_mut()
-                .pause::<()>(Request::Copy { to, from, bytes }),
-        },
-    )?;
-    linker.func_wrap(
-        module,
-        Access::Fill.name(),
-        |mut caller: From<'_>, to: u64, value: u32, bytes: u64| {
-            caller.data_mut().fill(to, value as u8, bytes)
-        },
-    )?;
-    linker.func_wrap(module, Access::Fence.name(), |mut caller: From<'_>| {
-        caller.data_mut().pause::<()>(Request::Fence)
-    })?;
+    let of_8 = move |mut caller: From<'_>, addr: u64, compare: u64, new: u64, offset: u64| {
+        let outside = caller.data_mut();
+        outside.atomic(addr.wrapping_add(offset), 8, exchange, new, compare)
+    };
+    linker.func_wrap(IMPORTS, Access::CompareExchange64.name(), of_8)?;
+    let of_4 = move |mut caller: From<'_>, addr: u64, compare: u32, new: u32, offset, size: i32| {
+        let (new, compare) = (u64::from(new), u64::from(compare));
+        let (addr, outside) = (addr.wrapping_add(offset), caller.data_mut());
+        outside.atomic(addr, size as u8, exchange, new, compare)
+    };
+    linker.func_wrap(IMPORTS, Access::CompareExchange32.name(), of_4)?;
+    let copy = |mut caller: From<'_>, to: u64, from: u64, bytes: u64| match bytes {
+        0 => Ok(()),
+        _ => (caller.data_mut()).pause(Request::Copy { to, from, bytes }),
+    };
+    linker.func_wrap(IMPORTS, Access::Copy.name(), copy)?;
+    let fill = |mut caller: From<'_>, to: u64, value: u32, bytes: u64| {
+        caller.data_mut().fill(to, value as u8, bytes)
+    };
+    linker.func_wrap(IMPORTS, Access::Fill.name(), fill)?;
+    let fence = |mut caller: From<'_>| caller.data_mut().pause::<()>(Request::Fence);
+    linker.func_wrap(IMPORTS, Access::Fence.name(), fence)?;
     Ok(())
 }
 
@@ -490,18 +446,14 @@ impl Outside {
         if !self.memory.contains(to) {
             return self.pause(Request::Fill { to, value, bytes });
         }
-        self.memory
-            .write(to, bytes)
-            .map_err(Error::new)?
-            .fill(value);
+        let filled = self.memory.write(to, bytes).map_err(Error::new)?;
+        filled.fill(value);
         Ok(())
     }
 }
 
 /// A little-endian number of up to 8 B.
-fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

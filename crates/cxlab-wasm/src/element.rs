@@ -3,7 +3,7 @@
 use cxlab_engine::units::LINE_BYTES;
 use cxlab_workload::thread::{AtomicKind, Handle, ThreadOp, Value, Window};
 
-use crate::call::{AtomicOp, Call, Request, Step};
+use crate::call::{AtomicOp, Call, Request, Step, number};
 
 /// Stores of a call that may be in flight (*assumed*: a small store buffer).
 const STORES: usize = 8;
@@ -242,11 +242,7 @@ async fn load(t: &Handle, pieces: &[(u64, u64)]) -> u64 {
     {
         return t.load_sized(addr, bytes as u8).await;
     }
-    let bytes = read(t, pieces).await;
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+    number(&read(t, pieces).await)
 }
 
 async fn read(t: &Handle, pieces: &[(u64, u64)]) -> Vec<u8> {

@@ -86,10 +86,7 @@ impl Program {
         Validator::new_with_features(features)
             .validate_all(bytes)
             .map_err(|error| format!("found no module that is supported: {error}"))?;
-        let parts = Parts::read(bytes).map_err(|error| match error {
-            ReadError::Text(text) => text,
-            ReadError::Binary(error) => error.to_string(),
-        })?;
+        let parts = Parts::read(bytes).map_err(|error| error.to_string())?;
         let rewritten = parts.write()?;
         let mut config = wasmi::Config::default();
         config.consume_fuel(true);
@@ -117,22 +114,8 @@ impl Program {
 /// A function type: parameters and results.
 type Signature = (Vec<ValType>, Vec<ValType>);
 
-enum ReadError {
-    Text(String),
-    Binary(wasmparser::BinaryReaderError),
-}
-
-impl From<wasmparser::BinaryReaderError> for ReadError {
-    fn from(error: wasmparser::BinaryReaderError) -> ReadError {
-        ReadError::Binary(error)
-    }
-}
-
-impl From<String> for ReadError {
-    fn from(text: String) -> ReadError {
-        ReadError::Text(text)
-    }
-}
+/// Why a module cannot be read.
+type ReadError = Box<dyn std::error::Error>;
 
 /// What a module consists of.
 #[derive(Default)]
@@ -165,12 +148,10 @@ impl<'a> Parts<'a> {
             else {
                 continue;
             };
+            let parameters = parameters.iter().copied();
             parts.functions.push(Function {
                 name: (*name).to_owned(),
-                parameters: parameters
-                    .iter()
-                    .filter_map(|one| value_type(*one))
-                    .collect(),
+                parameters: parameters.filter_map(value_type).collect(),
                 is_void: results.is_empty(),
             });
         }
@@ -183,7 +164,7 @@ impl<'a> Parts<'a> {
                 for group in section {
                     for ty in group?.types() {
                         let CompositeInnerType::Func(ty) = &ty.composite_type.inner else {
-                            return Err("found a type that is no function's".to_owned().into());
+                            return Err("found a type that is no function's".into());
                         };
                         self.types.push((plain(ty.params())?, plain(ty.results())?));
                     }
@@ -203,8 +184,9 @@ impl<'a> Parts<'a> {
                 for memory in section {
                     let memory = memory?;
                     if !memory.memory64 {
-                        let message = "found a module with pointers of 32 bits; allowed: wasm64";
-                        return Err(message.to_owned().into());
+                        return Err(
+                            "found a module with pointers of 32 bits; allowed: wasm64".into()
+                        );
                     }
                     self.pages = memory.initial;
                 }
@@ -212,11 +194,9 @@ impl<'a> Parts<'a> {
             Payload::GlobalSection(section) => {
                 for global in section {
                     let global = global?;
-                    let ty = RoundtripReencoder.global_type(global.ty);
-                    let init = RoundtripReencoder.const_expr(global.init_expr);
-                    let text = |error: &dyn fmt::Display| ReadError::Text(error.to_string());
-                    let ty = ty.map_err(|error| text(&error))?;
-                    self.globals.push((ty, init.map_err(|error| text(&error))?));
+                    let ty = RoundtripReencoder.global_type(global.ty)?;
+                    let init = RoundtripReencoder.const_expr(global.init_expr)?;
+                    self.globals.push((ty, init));
                 }
             }
             Payload::ExportSection(section) => {
@@ -236,13 +216,12 @@ impl<'a> Parts<'a> {
             Payload::TableSection(section) if section.count() > 0 => {
                 for table in section {
                     if table?.ty.initial > 1 {
-                        let message = "found a table of functions; allowed: direct calls";
-                        return Err(message.to_owned().into());
+                        return Err("found a table of functions; allowed: direct calls".into());
                     }
                 }
             }
             Payload::StartSection { .. } => {
-                return Err("found a start function; allowed: none".to_owned().into());
+                return Err("found a start function; allowed: none".into());
             }
             _ => {}
         }
@@ -255,19 +234,20 @@ impl<'a> Parts<'a> {
                 self.imports.push((import.name, ty));
                 Ok(())
             }
-            _ => Err(ReadError::Text(format!(
+            _ => Err(format!(
                 "found `{}` of `{}`, which is not defined; allowed: functions of cxlab_kernel.h",
                 import.name, import.module
-            ))),
+            )
+            .into()),
         }
     }
 
     fn data(&mut self, data: Data<'a>) -> Result<(), ReadError> {
         let DataKind::Active { offset_expr, .. } = data.kind else {
-            return Err("found passive data; allowed: active".to_owned().into());
+            return Err("found passive data; allowed: active".into());
         };
         let Operator::I64Const { value } = offset_expr.get_operators_reader().read()? else {
-            return Err("found data at a computed address".to_owned().into());
+            return Err("found data at a computed address".into());
         };
         self.data.push((value as u64, data.data));
         Ok(())
@@ -281,21 +261,16 @@ impl<'a> Parts<'a> {
         };
         let mut types = TypeSection::new();
         for (parameters, results) in &self.types {
-            types
-                .ty()
-                .function(parameters.iter().copied(), results.iter().copied());
+            define(&mut types, parameters, results);
         }
         let mut imports = ImportSection::new();
         for (name, ty) in &self.imports {
             imports.import(IMPORTS, name, EntityType::Function(*ty));
         }
-        for access in Access::ALL {
-            let (parameters, results) = access.signature();
-            let ty = types.len();
-            types
-                .ty()
-                .function(parameters.iter().copied(), results.iter().copied());
-            imports.import(IMPORTS, access.name(), EntityType::Function(ty));
+        for (name, parameters, results) in Access::ALL {
+            let ty = EntityType::Function(types.len());
+            define(&mut types, parameters, results);
+            imports.import(IMPORTS, name, ty);
         }
         let mut functions = FunctionSection::new();
         for ty in &self.declared {
@@ -315,11 +290,8 @@ impl<'a> Parts<'a> {
         let mut exports = ExportSection::new();
         exports.export(CYCLES, ExportKind::Global, layout.cycles);
         for (name, index) in &self.exports {
-            exports.export(
-                name,
-                ExportKind::Func,
-                rewrite::function_index(&layout, *index),
-            );
+            let index = rewrite::function_index(&layout, *index);
+            exports.export(name, ExportKind::Func, index);
         }
         let mut code = CodeSection::new();
         for body in &self.bodies {
@@ -361,15 +333,17 @@ impl<'a> Parts<'a> {
     }
 }
 
+fn define(types: &mut TypeSection, parameters: &[ValType], results: &[ValType]) {
+    let (parameters, results) = (parameters.iter().copied(), results.iter().copied());
+    types.ty().function(parameters, results);
+}
+
 /// The value of an initial expression that is a constant.
 fn stack_top(init: &ConstExpr) -> Option<u64> {
     let mut bytes = Vec::new();
     wasm_encoder::Encode::encode(init, &mut bytes);
-    let reader = wasmparser::BinaryReader::new(&bytes, 0);
-    match wasmparser::ConstExpr::new(reader)
-        .get_operators_reader()
-        .read()
-    {
+    let init = wasmparser::ConstExpr::new(wasmparser::BinaryReader::new(&bytes, 0));
+    match init.get_operators_reader().read() {
         Ok(Operator::I64Const { value }) => Some(value as u64),
         _ => None,
     }

@@ -1,7 +1,8 @@
 //! Rewriting: accesses to memory become calls, and cycles are counted.
 
+use wasm_encoder::ValType::{self, I32, I64};
 use wasm_encoder::reencode::{Error as ReencodeError, Reencode};
-use wasm_encoder::{Function, Instruction, InstructionSink, ValType};
+use wasm_encoder::{Function, Instruction, InstructionSink};
 use wasmparser::{FunctionBody, MemArg, Operator};
 
 use crate::cost::cycles;
@@ -28,44 +29,24 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    pub(crate) const ALL: [Access; 8] = [
-        Access::Load,
-        Access::Store,
-        Access::Rmw,
-        Access::CompareExchange64,
-        Access::CompareExchange32,
-        Access::Copy,
-        Access::Fill,
-        Access::Fence,
+    /// By number: name, parameters and results.
+    pub(crate) const ALL: [Signature; 8] = [
+        ("access.load", &[I64, I64, I32], &[I64]),
+        ("access.store", &[I64, I64, I64, I32], &[]),
+        ("access.rmw", &[I64, I64, I64, I32], &[I64]),
+        ("access.cmpxchg64", &[I64, I64, I64, I64], &[I64]),
+        ("access.cmpxchg32", &[I64, I32, I32, I64, I32], &[I64]),
+        ("access.copy", &[I64, I64, I64], &[]),
+        ("access.fill", &[I64, I32, I64], &[]),
+        ("access.fence", &[], &[]),
     ];
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Access::Load => "access.load",
-            Access::Store => "access.store",
-            Access::Rmw => "access.rmw",
-            Access::CompareExchange64 => "access.cmpxchg64",
-            Access::CompareExchange32 => "access.cmpxchg32",
-            Access::Copy => "access.copy",
-            Access::Fill => "access.fill",
-            Access::Fence => "access.fence",
-        }
-    }
-
-    pub(crate) fn signature(self) -> (&'static [ValType], &'static [ValType]) {
-        use ValType::{I32, I64};
-        match self {
-            Access::Load => (&[I64, I64, I32], &[I64]),
-            Access::Store => (&[I64, I64, I64, I32], &[]),
-            Access::Rmw => (&[I64, I64, I64, I32], &[I64]),
-            Access::CompareExchange64 => (&[I64, I64, I64, I64], &[I64]),
-            Access::CompareExchange32 => (&[I64, I32, I32, I64, I32], &[I64]),
-            Access::Copy => (&[I64, I64, I64], &[]),
-            Access::Fill => (&[I64, I32, I64], &[]),
-            Access::Fence => (&[], &[]),
-        }
+        Access::ALL[self as usize].0
     }
 }
+
+type Signature = (&'static str, &'static [ValType], &'static [ValType]);
 
 /// Kinds of [`Access::Rmw`], in bits 8 and up of its last argument. Bits 0 to 7 are the bytes.
 pub(crate) mod rmw {
@@ -202,26 +183,11 @@ impl Writer<'_> {
             Op::I64Load8U { memarg } => self.load(memarg, 1, I64),
             Op::I64Load16U { memarg } => self.load(memarg, 2, I64),
             Op::I64Load32U { memarg } => self.load(memarg, 4, I64),
-            Op::I32Load8S { memarg } => {
-                self.load(memarg, 1, I32);
-                self.sink().i32_extend8_s();
-            }
-            Op::I32Load16S { memarg } => {
-                self.load(memarg, 2, I32);
-                self.sink().i32_extend16_s();
-            }
-            Op::I64Load8S { memarg } => {
-                self.load(memarg, 1, I64);
-                self.sink().i64_extend8_s();
-            }
-            Op::I64Load16S { memarg } => {
-                self.load(memarg, 2, I64);
-                self.sink().i64_extend16_s();
-            }
-            Op::I64Load32S { memarg } => {
-                self.load(memarg, 4, I64);
-                self.sink().i64_extend32_s();
-            }
+            Op::I32Load8S { memarg } => self.signed(memarg, 1, I32, &Instruction::I32Extend8S),
+            Op::I32Load16S { memarg } => self.signed(memarg, 2, I32, &Instruction::I32Extend16S),
+            Op::I64Load8S { memarg } => self.signed(memarg, 1, I64, &Instruction::I64Extend8S),
+            Op::I64Load16S { memarg } => self.signed(memarg, 2, I64, &Instruction::I64Extend16S),
+            Op::I64Load32S { memarg } => self.signed(memarg, 4, I64, &Instruction::I64Extend32S),
             Op::I32Store { memarg } => self.store(memarg, 4, I32),
             Op::I64Store { memarg } => self.store(memarg, 8, I64),
             Op::F32Store { memarg } => self.store(memarg, 4, F32),
@@ -305,6 +271,12 @@ impl Writer<'_> {
         self.sink().i64_const(memarg.offset as i64).i32_const(bytes);
         self.call(Access::Load);
         self.typed(number);
+    }
+
+    /// A load whose value `extend` makes one with a sign.
+    fn signed(&mut self, memarg: &MemArg, bytes: i32, number: Number, extend: &Instruction<'_>) {
+        self.load(memarg, bytes, number);
+        self.function.instruction(extend);
     }
 
     fn store(&mut self, memarg: &MemArg, bytes: i32, number: Number) {

@@ -70,6 +70,18 @@ fn load(addr: u64, size: u8) -> Request {
     }
 }
 
+fn copy(to: u64, from: u64, bytes: u64) -> Request {
+    Request::Copy { to, from, bytes }
+}
+
+/// The next request of a call, whose last one has no value.
+fn next(call: &mut Call) -> Request {
+    match call.resume(0) {
+        Ok(Step::Request(request, _)) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// What a fault says.
 fn fault(functions: &str, arguments: &[u64]) -> String {
     call(functions, arguments).resume(0).expect_err("a fault")
@@ -158,15 +170,13 @@ fn cycles_are_those_of_the_instructions_that_ran() {
         (f64.store (local.get $p) (f64.div (f64.const 1) (f64.const 2))))"#;
     for rounds in [1, 10] {
         let steps = run(f, &[FAR, rounds], |_| 0);
-        let Step::Request(_, first) = steps[0] else {
-            panic!()
-        };
+        let cycles = [0, 1].map(|at| match steps[at] {
+            Step::Request(_, cycles) => cycles,
+            Step::Ended(_) => panic!("{steps:?}"),
+        });
         // A subtraction, a comparison and a branch in each round, a multiplication and the store.
-        assert_eq!(first, 3 * rounds + cost::MULTIPLY + 1);
-        let Step::Request(_, second) = steps[1] else {
-            panic!()
-        };
-        assert_eq!(second, cost::FLOAT_DIVIDE + 1);
+        assert_eq!(cycles[0], 3 * rounds + cost::MULTIPLY + 1);
+        assert_eq!(cycles[1], cost::FLOAT_DIVIDE + 1);
         assert_eq!(steps[2], Step::Ended(0));
     }
 }
@@ -256,44 +266,14 @@ fn copies_leave_whole_and_private_bytes_are_there_for_the_owner() {
         (memory.copy (local.get $p) (local.get $p) (i64.const 0))
         (memory.fill (local.get $p) (i32.const 258) (i64.const 9)))"#;
     let mut call = call(f, &[FAR]);
-    let mut next = || match call.resume(0) {
-        Ok(Step::Request(request, _)) => request,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        next(),
-        Request::Copy {
-            to: FAR,
-            from: 4096,
-            bytes: 8
-        }
-    );
-    assert_eq!(
-        next(),
-        Request::Copy {
-            to: 2048,
-            from: FAR,
-            bytes: 8
-        }
-    );
+    assert_eq!(next(&mut call), copy(FAR, 4096, 8));
+    assert_eq!(next(&mut call), copy(2048, FAR, 8));
     assert!(call.is_private(2048) && !call.is_private(FAR));
     assert_eq!(call.private(4096, 2), Ok(&[1, 2][..]));
     call.private_mut(2048, 8).expect("no fault").fill(9);
-    let Ok(Step::Request(request, _)) = call.resume(0) else {
-        panic!()
-    };
-    assert_eq!(request, store(FAR, 8, 0x0909_0909_0909_0909));
-    let Ok(Step::Request(request, _)) = call.resume(0) else {
-        panic!()
-    };
-    assert_eq!(
-        request,
-        Request::Fill {
-            to: FAR,
-            value: 2,
-            bytes: 9
-        }
-    );
+    assert_eq!(next(&mut call), store(FAR, 8, 0x0909_0909_0909_0909));
+    let (to, value, bytes) = (FAR, 2, 9);
+    assert_eq!(next(&mut call), Request::Fill { to, value, bytes });
 }
 
 #[test]
@@ -314,10 +294,7 @@ fn a_work_item_knows_its_place() {
         let mut call = Call::new(&program, "f", &[FAR, dimension], item.clone()).expect("no fault");
         let expected = [store(FAR, 8, id), store(FAR, 8, groups), store(FAR, 4, 2)];
         for one in expected {
-            let Ok(Step::Request(request, _)) = call.resume(0) else {
-                panic!()
-            };
-            assert_eq!(request, one);
+            assert_eq!(next(&mut call), one);
         }
     }
 }

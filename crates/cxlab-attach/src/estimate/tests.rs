@@ -44,11 +44,21 @@ fn chase(chance: f64) -> Estimate {
 }
 
 fn answer(latency_ns: f64) -> [Answer; 2] {
-    let answer = |latency_ns| Answer {
+    let stretch = 1.0;
+    [90.0, latency_ns].map(|latency_ns| Answer {
         latency_ns,
-        stretch: 1.0,
-    };
-    [answer(90.0), answer(latency_ns)]
+        stretch,
+    })
+}
+
+/// A machine whose lines take these times.
+fn here(miss_ns: f64, apart_ns: f64, stream_ns: f64) -> Machine {
+    let here = Some(Here {
+        miss_ns,
+        apart_ns,
+        stream_ns,
+    });
+    Machine { here, ..MACHINE }
 }
 
 /// A step takes 90 ns here, which hides its computing. With 200 ns added it takes 290 ns.
@@ -69,8 +79,7 @@ fn computing_hides_what_it_takes_itself() {
     let machine = Machine {
         local_ns: 30.0,
         wait_ns: 30.0,
-        here: None,
-        base_ns: 0.25,
+        ..MACHINE
     };
     let of = |machine: &Machine, latency_ns| {
         let windows = [window(1)];
@@ -173,14 +182,7 @@ fn cpu_time_holds_as_many_misses_as_this_machine_makes() {
         for block in &mut seen.blocks {
             block.nodes = vec![Node::Miss(1, 0); 24];
         }
-        let machine = Machine {
-            here: Some(Here {
-                miss_ns: 90.0,
-                apart_ns,
-                stream_ns: 90.0,
-            }),
-            ..MACHINE
-        };
+        let machine = here(90.0, apart_ns, 90.0);
         let estimate = Estimate::of([seen].iter(), &machine, 1.0).unwrap();
         let delay = estimate.delay(&answer(290.0), &machine);
         (estimate.time_ns(), delay * estimate.time_ns())
@@ -195,14 +197,7 @@ fn cpu_time_holds_as_many_misses_as_this_machine_makes() {
 /// here, so there are ten times as many, and three of four miss.
 #[test]
 fn a_cache_that_is_larger_here_hides_nothing() {
-    let machine = Machine {
-        here: Some(Here {
-            miss_ns: 9.0,
-            apart_ns: 9.0,
-            stream_ns: 9.0,
-        }),
-        ..MACHINE
-    };
+    let machine = here(9.0, 9.0, 9.0);
     let estimate = Estimate::of([window(85)].iter(), &machine, 0.75).unwrap();
     let steps = 1.0 / 9.0;
     assert!((estimate.rates[1].waits - 0.75 * steps).abs() < 1e-12);

@@ -14,12 +14,32 @@ fn far(number: u64) -> u64 {
     number * 7919 * 4096
 }
 
+/// So many loads in lines far from each other, whose addresses need register 1.
+fn loads(count: u64, writes: u8) -> Vec<Step> {
+    let load = |at| Step::load(far(at), &[1], &[writes]);
+    (0..count).map(load).collect()
+}
+
+/// Instructions of which one in each `every` is a step, the first of them number `first`.
+fn spaced(count: u64, every: u64, first: u64, step: impl Fn(u64) -> Step) -> Vec<Step> {
+    let of = |at| match at % every == first {
+        true => step(at),
+        false => Step::default(),
+    };
+    (0..count).map(of).collect()
+}
+
+/// The use of instructions in a window, all of whose lines are in pool 0.
+fn used(mut window: Window, steps: &[Step]) -> WindowUse {
+    for step in steps {
+        window.step(step, &mut |_| Some(0));
+    }
+    window.finish()
+}
+
 #[test]
 fn a_chain_waits_for_every_miss() {
-    let steps: Vec<Step> = (0..1000)
-        .map(|at| Step::load(far(at), &[1], &[1]))
-        .collect();
-    let found = run(&steps);
+    let found = run(&loads(1000, 1));
     assert_eq!(found.instructions, 1000);
     assert!((found.pools[0].waits - 1000.0).abs() < 1e-9, "{found:?}");
     assert!((found.pools[0].reads - 1000.0).abs() < 1e-9);
@@ -28,10 +48,7 @@ fn a_chain_waits_for_every_miss() {
 
 #[test]
 fn independent_misses_wait_for_the_fill_buffers() {
-    let steps: Vec<Step> = (0..1024)
-        .map(|at| Step::load(far(at), &[1], &[2]))
-        .collect();
-    let waits = run(&steps).pools[0].waits;
+    let waits = run(&loads(1024, 2)).pools[0].waits;
     assert!((waits - 1024.0 / 12.0).abs() < 1e-6, "{waits}");
 }
 
@@ -50,12 +67,7 @@ fn a_stream_is_prefetched_and_a_line_misses_once() {
 /// computing hides. The first line of a page is a miss.
 #[test]
 fn a_stream_misses_at_the_beginning_of_each_page() {
-    let steps: Vec<Step> = (0..12_800)
-        .map(|at| match at % 100 {
-            0 => Step::load(at / 100 * 64, &[1], &[2]),
-            _ => Step::default(),
-        })
-        .collect();
+    let steps = spaced(12_800, 100, 0, |at| Step::load(at / 100 * 64, &[1], &[2]));
     let found = run(&steps);
     let waits: Vec<f64> = found.blocks.iter().map(|block| block.waits(1.0)).collect();
     assert_eq!(waits.iter().filter(|waits| **waits == 1.0).count(), 2);
@@ -130,11 +142,7 @@ fn a_rare_miss_is_not_hidden_by_the_computing_of_other_blocks() {
 #[test]
 fn what_lies_before_a_window_is_known_and_not_counted() {
     let steps: Vec<Step> = (0..2048).map(|at| Step::load(at * 8, &[1], &[2])).collect();
-    let mut window = Window::new(1, Overlap::default()).after(BEFORE);
-    steps
-        .iter()
-        .for_each(|step| window.step(step, &mut |_| Some(0)));
-    let found = window.finish();
+    let found = used(Window::new(1, Overlap::default()).after(BEFORE), &steps);
     assert_eq!(found.instructions, 2048 - BEFORE);
     assert_eq!(found.pools[0].reads, (2048 - BEFORE) as f64 / 8.0);
     let code: u32 = found.code.iter().map(|(_, count)| count).sum();
@@ -153,13 +161,7 @@ fn stores_go_through_the_buffers_and_their_lines_travel_twice() {
 /// the stored lines arrive, as with loads.
 #[test]
 fn a_store_holds_its_place_until_its_line_is_there() {
-    let steps: Vec<Step> = (0..900)
-        .map(|at| match at % 100 {
-            50 => Step::store(far(at)),
-            _ => Step::default(),
-        })
-        .collect();
-    let found = run(&steps);
+    let found = run(&spaced(900, 100, 50, |at| Step::store(far(at))));
     assert_eq!(found.blocks.len(), 3);
     assert_eq!(found.pools[0].waits, 3.0);
 }
@@ -171,11 +173,8 @@ fn a_line_that_is_read_and_then_stored_to_goes_back_once() {
     let found = run(&steps).pools[0];
     assert_eq!((found.reads, found.writes), (100.0, 100.0));
     // A line that was stored to before the window began is not counted again.
-    let mut window = Window::new(1, Overlap::default()).after(200);
-    steps
-        .iter()
-        .for_each(|step| window.step(step, &mut |_| Some(0)));
-    let found = window.finish().pools[0];
+    let window = Window::new(1, Overlap::default()).after(200);
+    let found = used(window, &steps).pools[0];
     assert_eq!((found.reads, found.writes), (0.0, 0.0));
 }
 
@@ -195,24 +194,17 @@ fn where_misses_are_known_the_cache_says_when_a_line_goes_back() {
 /// whole, and there are no false misses.
 #[test]
 fn what_is_taken_of_a_window_cuts_nothing() {
-    let steps: Vec<Step> = (0..12_800)
-        .map(|at| match at % 100 {
-            0 => Step::load(at / 100 * 64, &[1], &[2]),
-            _ => Step::default(),
-        })
-        .collect();
-    let mut whole = Window::exact(1, Overlap::default());
+    let steps = spaced(12_800, 100, 0, |at| Step::load(at / 100 * 64, &[1], &[2]));
+    let whole = used(Window::exact(1, Overlap::default()), &steps);
     let mut parts = Window::exact(1, Overlap::default());
     let mut taken = Vec::new();
     for (at, step) in steps.iter().enumerate() {
-        whole.step(step, &mut |_| Some(0));
         parts.step(step, &mut |_| Some(0));
         if at % 700 == 699 {
             taken.push(parts.take());
         }
     }
     taken.push(parts.finish());
-    let whole = whole.finish();
     assert!(taken.len() > 10);
     let blocks: Vec<BlockUse> = taken.iter().flat_map(|part| part.blocks.clone()).collect();
     assert_eq!(blocks, whole.blocks);
@@ -249,12 +241,7 @@ fn a_line_that_was_touched_is_not_waited_for_again() {
 /// or only how many: the waits are as many.
 #[test]
 fn misses_that_are_known_and_their_probability_have_as_many_waits() {
-    let steps: Vec<Step> = (0..400_000)
-        .map(|at| match at % 20 {
-            0 => Step::load(far(at), &[1], &[2]),
-            _ => Step::default(),
-        })
-        .collect();
+    let steps = spaced(400_000, 20, 0, |at| Step::load(far(at), &[1], &[2]));
     let all = run(&steps);
     for chance in [0.05, 0.1, 0.25, 0.5, 0.75, 0.95] {
         let mut state = 1;
@@ -296,27 +283,21 @@ fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
     assert_eq!(block(&apart, 2.0).waits(1.0), 2.0);
     assert_eq!(block(&chain, 2.0).waits(0.0), 0.0);
     // On this machine, a chain takes its latencies, and parallel lines take twice as long.
-    let here = |apart_ns, stream_ns| Here {
-        miss_ns: 90.0,
-        apart_ns,
-        stream_ns,
+    let time_here = |block: &BlockUse, stream_ns| {
+        let here = Here {
+            miss_ns: 90.0,
+            apart_ns: 180.0,
+            stream_ns,
+        };
+        block.time_here(&here, 9.0, &mut 0.0)
     };
-    assert_eq!(
-        block(&chain, 2.0).time_here(&here(180.0, 90.0), 9.0, &mut 0.0),
-        720.0
-    );
-    assert_eq!(
-        block(&apart, 2.0).time_here(&here(180.0, 90.0), 9.0, &mut 0.0),
-        360.0
-    );
+    assert_eq!(time_here(&block(&chain, 2.0), 90.0), 720.0);
+    assert_eq!(time_here(&block(&apart, 2.0), 90.0), 360.0);
     let streamed = BlockUse {
         apart: 0.5,
         ..block(&apart, 2.0)
     };
-    assert_eq!(
-        streamed.time_here(&here(180.0, 100.0), 9.0, &mut 0.0),
-        240.0
-    );
+    assert_eq!(time_here(&streamed, 100.0), 240.0);
 }
 
 /// Three misses in one pool per miss in the other: the block waits for the slower chain.
@@ -358,13 +339,7 @@ fn what_is_added_up_is_loaded_at_once() {
 /// One miss each hundred instructions: three fit the buffer, counted from the first.
 #[test]
 fn a_block_begins_with_a_miss() {
-    let steps: Vec<Step> = (0..900)
-        .map(|at| match at % 100 {
-            50 => Step::load(far(at), &[1], &[2]),
-            _ => Step::default(),
-        })
-        .collect();
-    let found = run(&steps);
+    let found = run(&spaced(900, 100, 50, |at| Step::load(far(at), &[1], &[2])));
     assert_eq!(found.blocks.len(), 3);
     assert!(found.blocks.iter().all(|block| block.nodes.len() == 3));
     assert_eq!((found.pools[0].waits, found.idle), (3.0, 50 + 2 * 44));

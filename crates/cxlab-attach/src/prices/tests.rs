@@ -1,49 +1,19 @@
 use super::*;
-use crate::calibrate::{Curve, Lines};
-use crate::model::{Overlap, Step};
+use crate::fabric::tests::Fixed;
+use crate::model::Step;
 use crate::placement::Placement;
+use crate::process::tests::machine;
 use crate::progress::{GENERAL, Place};
 use crate::reuse::WindowTrace;
 use crate::sys;
 
-struct Two;
-
-impl Fabric for Two {
-    fn pools(&self) -> Vec<String> {
-        ["local", "far"].map(str::to_owned).to_vec()
-    }
-
-    fn pool_of(&self, _offset: u64) -> usize {
-        1
-    }
-
-    fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
-        let answer = |latency_ns| Answer {
-            latency_ns,
-            stretch: 1.0,
-        };
-        [90.0, 290.0].map(answer).to_vec()
-    }
-}
+/// Local memory, and a device.
+const FAR: Fixed = Fixed(&[90.0, 290.0], 1.0);
 
 fn facts() -> Facts {
-    let lines = |bytes| Lines {
-        bytes,
-        alone_ns: 90.0,
-        apart_ns: 9.0,
-        stream_ns: 5.0,
-    };
-    let curve = Curve(vec![lines(4 << 20), lines(256 << 20)]);
     Facts {
-        small: curve.clone(),
-        large: curve,
-        mark_ns: 0.0,
-        watched_fault_ns: 0.0,
-        memory_ns: 90.0,
-        local_ns: 90.0,
         llc_bytes: 1,
-        overlap: Overlap::default(),
-        own: false,
+        ..machine(90.0, 9.0, &[(4, 90.0), (256, 90.0)])
     }
 }
 
@@ -62,11 +32,7 @@ fn window(followed: &mut Followed<'_>, code: u64) -> PhaseId {
 }
 
 fn add(followed: &mut Followed<'_>, code: u64, places: &[Place]) -> PhaseId {
-    let step = Step {
-        code,
-        ..Step::default()
-    };
-    let trace = WindowTrace::new(vec![step; 100], 0, &mut |_| None);
+    let trace = WindowTrace::new(vec![Step::default().at(code); 100], 0, &mut |_| None);
     let prices = &followed.prices;
     let (facts, fabric) = (&prices.facts, &*prices.fabric);
     let phase = followed.process.add(trace, places, facts, fabric).unwrap();
@@ -81,12 +47,12 @@ const OTHER: u64 = 0x2000;
 /// The interval is from 1.1 to 1.15, then to 1.25. Without a delay there is none.
 #[test]
 fn a_slowdown_is_uncertain_if_its_interval_is_wide() {
-    let mut fabric = Two;
+    let mut fabric = FAR;
     let mut prices = Prices::new(&mut fabric, facts());
     assert!(!prices.is_uncertain(1e9));
-    (prices.least_ns, prices.most_ns) = (0.1e9, 0.15e9);
+    (prices.priced.least_ns, prices.priced.most_ns) = (0.1e9, 0.15e9);
     assert!(!prices.is_uncertain(1e9));
-    prices.most_ns = 0.25e9;
+    prices.priced.most_ns = 0.25e9;
     assert!(prices.is_uncertain(1e9));
 }
 
@@ -94,15 +60,9 @@ fn a_slowdown_is_uncertain_if_its_interval_is_wide() {
 #[test]
 fn open_time_may_owe_delay_only_if_a_pool_adds_some() {
     let owed = |local_ns| {
-        let mut fabric = Two;
-        let mut prices = Prices::new(
-            &mut fabric,
-            Facts {
-                local_ns,
-                ..facts()
-            },
-        );
-        prices.most_ns = 1e6;
+        let (mut fabric, all) = (FAR, facts());
+        let mut prices = Prices::new(&mut fabric, Facts { local_ns, ..all });
+        prices.priced.most_ns = 1e6;
         prices.most_owed_ns(2e6)
     };
     assert_eq!([90.0, 289.0, 290.0, 1e6].map(owed), [3e6, 3e6, 1e6, 1e6]);
@@ -115,7 +75,7 @@ struct Followed<'a> {
 }
 
 impl<'a> Followed<'a> {
-    fn new(fabric: &'a mut Two) -> Followed<'a> {
+    fn new(fabric: &'a mut Fixed) -> Followed<'a> {
         let own = sys::own();
         let prices = Prices::new(fabric, facts());
         let mut process = Process::new(own, Placement::Cxl);
@@ -139,8 +99,8 @@ impl<'a> Followed<'a> {
         let before = self.thread.last_look();
         let before = before.filter(|look| look.code == phase);
         let progress = phase.and_then(|phase| self.process.progress(phase));
-        let counted = before.zip(progress);
-        let counted = counted
+        let counted = before
+            .zip(progress)
             .and_then(|(before, progress)| progress.count(&before.place, &place, cpu_ns, true));
         self.thread.looked(place, phase, counted, 0);
         if let Some(phase) = phase {
@@ -150,7 +110,7 @@ impl<'a> Followed<'a> {
     }
 
     fn told_ms(&self) -> [f64; 3] {
-        let told = self.prices.told;
+        let told = self.prices.priced.told;
         [told.counted_ns, told.paced_ns, told.priced_ns].map(|ns| ns / 1e6)
     }
 }
@@ -158,7 +118,7 @@ impl<'a> Followed<'a> {
 /// Where an event counts lines, as many are charged as it counted, whatever windows say of the cache.
 #[test]
 fn counted_lines_are_the_misses() {
-    let mut fabric = Two;
+    let mut fabric = FAR;
     let mut followed = Followed::new(&mut fabric);
     followed.prices.has_lines = true;
     let memory = crate::placement::Region {
@@ -167,30 +127,21 @@ fn counted_lines_are_the_misses() {
     };
     followed.process.layout.update(&[memory]);
     // A chain through CXL memory, a load in ten instructions.
-    let load = |at: u64| Step {
-        code: ONE,
-        ..Step::load(at * 6400, &[1], &[1])
-    };
-    let compute = Step {
-        code: ONE,
-        ..Step::default()
-    };
-    let steps = (0..100).flat_map(|at| [vec![load(at)], vec![compute.clone(); 9]].concat());
+    let load = |at: u64| Step::load(at * 6400, &[1], &[1]).at(ONE);
+    let compute = vec![Step::default().at(ONE); 9];
+    let steps = (0..100).flat_map(|at| [vec![load(at)], compute.clone()].concat());
     let trace = WindowTrace::new(steps.collect(), 0, &mut |_| Some(1));
     let (facts, fabric) = (&followed.prices.facts, &*followed.prices.fabric);
     followed.process.add(trace, &[], facts, fabric).unwrap();
+    let lines = |number: u32| 9_000.0 + 500.0 * f64::from(number % 3);
     for number in 1..=20 {
-        followed.thread.stretch.lines = 9_000.0 + 500.0 * f64::from(number % 3);
+        followed.thread.stretch.lines = lines(number);
         followed.look(at(ONE, 0));
     }
-    let counted: f64 = (1..=20)
-        .map(|number| 9_000.0 + 500.0 * f64::from(number % 3))
-        .sum();
+    let counted: f64 = (1..=20).map(lines).sum();
     let [local, far] = [0, 1].map(|pool| followed.prices.pools()[pool].misses);
-    assert!(
-        (far / counted - 1.0).abs() < 1e-9 && local == 0.0,
-        "{far} {counted}"
-    );
+    assert!((far / counted - 1.0).abs() < 1e-9, "{far} {counted}");
+    assert_eq!(local, 0.0);
     // Each waits for 200 ns more.
     let asked = followed.thread.ledger.asked_ns as f64;
     assert!((asked / (200.0 * counted) - 1.0).abs() < 0.02, "{asked}");
@@ -201,7 +152,7 @@ fn counted_lines_are_the_misses() {
 /// priced by the pace.
 #[test]
 fn what_passed_before_a_window_is_counted_behind_it() {
-    let mut fabric = Two;
+    let mut fabric = FAR;
     let mut followed = Followed::new(&mut fabric);
     let mut executed = 0;
     for _ in 0..6 {
@@ -220,7 +171,7 @@ fn what_passed_before_a_window_is_counted_behind_it() {
     assert_eq!(paced, 1.0);
     // 0.25 ns an instruction, and one millisecond at the pace of the eight intervals.
     let modelled = (executed as f64 + 1.65e6) * 0.25;
-    let found = followed.prices.modelled_ns;
+    let found = followed.prices.priced.modelled_ns;
     assert!((found / modelled - 1.0).abs() < 0.01, "{found} {modelled}");
     assert!(followed.thread.open.is_empty());
 }
@@ -229,7 +180,7 @@ fn what_passed_before_a_window_is_counted_behind_it() {
 /// is none. Half of the first interval belongs to the first, and the rest to the other.
 #[test]
 fn what_passed_between_two_pieces_of_code_is_shared() {
-    let mut fabric = Two;
+    let mut fabric = FAR;
     let mut followed = Followed::new(&mut fabric);
     // Their windows show no register that counts, so the model's time gives
     // the number of instructions.
@@ -252,23 +203,21 @@ fn what_passed_between_two_pieces_of_code_is_shared() {
     let (thread, process) = (&mut followed.thread, &mut followed.process);
     followed.prices.end(thread, process);
     assert_eq!(followed.told_ms(), [0.0, 0.0, all + 1.0]);
-    assert_eq!(followed.prices.unpriced_ns, 0.0);
+    assert_eq!(followed.prices.priced.unpriced_ns, 0.0);
 }
 
 /// The window of the code behind comes after a while. Then that time has its price.
 #[test]
 fn time_in_code_without_a_window_waits_for_one() {
-    let mut fabric = Two;
+    let mut fabric = FAR;
     let mut followed = Followed::new(&mut fabric);
     add(&mut followed, ONE, &[]);
     for place in [ONE, OTHER, ONE, OTHER] {
         followed.look(at(place, 0));
     }
     let known = |followed: &Followed<'_>, place: u64| {
-        let open = &followed.thread.open;
-        open.iter()
-            .filter(|look| look.place.code == place)
-            .all(|look| look.code.is_some())
+        let mut open = followed.thread.open.iter();
+        open.all(|look| look.place.code != place || look.code.is_some())
     };
     assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
     assert!(!known(&followed, OTHER) && followed.thread.is_unknown());

@@ -1,7 +1,7 @@
 use super::*;
 use crate::calibrate::Lines;
 use crate::density::tests::number;
-use crate::fabric::Demand;
+use crate::fabric::tests::Fixed;
 use crate::locality::FIRST_WINDOWS;
 use crate::model::Step;
 use crate::progress::GENERAL;
@@ -13,47 +13,38 @@ const PAGES: u64 = 16_384;
 const STEP: u64 = 4;
 const MISS_NS: f64 = 160.0;
 
-fn facts(own: bool) -> Facts {
-    let lines = |bytes, alone_ns| Lines {
-        bytes,
+/// A machine with a latency of `miss_ns`. A line takes so long in a working set of so many MiB.
+pub(crate) fn machine(miss_ns: f64, apart_ns: f64, alone_ns: &[(usize, f64)]) -> Facts {
+    let lines = |&(mib, alone_ns): &(usize, f64)| Lines {
+        bytes: mib << 20,
         alone_ns,
-        apart_ns: 20.0,
+        apart_ns,
         stream_ns: 5.0,
     };
-    let curve = Curve(vec![
-        lines(4 << 20, 40.0),
-        lines(64 << 20, MISS_NS),
-        lines(256 << 20, MISS_NS),
-    ]);
+    let curve = Curve(alone_ns.iter().map(lines).collect());
     Facts {
         small: curve.clone(),
         large: curve,
         mark_ns: 0.0,
         watched_fault_ns: 0.0,
-        memory_ns: MISS_NS,
-        local_ns: MISS_NS,
+        memory_ns: miss_ns,
+        local_ns: miss_ns,
         llc_bytes: 8 << 20,
         overlap: Overlap::default(),
+        own: false,
+    }
+}
+
+fn facts(own: bool) -> Facts {
+    let alone_ns = [(4, 40.0), (64, MISS_NS), (256, MISS_NS)];
+    Facts {
         own,
+        ..machine(MISS_NS, 20.0, &alone_ns)
     }
 }
 
 /// Local memory alone.
-struct One;
-
-impl Fabric for One {
-    fn pools(&self) -> Vec<String> {
-        vec!["local".to_owned()]
-    }
-
-    fn pool_of(&self, _offset: u64) -> usize {
-        0
-    }
-
-    fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
-        Vec::new()
-    }
-}
+const ONE: Fixed = Fixed(&[MISS_NS], 1.0);
 
 /// A walk without order, counted by the first register.
 struct Walk {
@@ -103,7 +94,7 @@ impl Walk {
         }
         let trace = WindowTrace::new(steps, 10 * STEP as usize, &mut |_| Some(0));
         self.process
-            .add(trace, &places, &facts(true), &One)
+            .add(trace, &places, &facts(true), &ONE)
             .unwrap()
     }
 
@@ -120,7 +111,7 @@ impl Walk {
 
     /// What decides, and the misses of a step.
     fn judged(&mut self, phase: PhaseId, facts: &Facts) -> (Judged, f64) {
-        let known = self.process.estimate(phase, facts, &One).unwrap();
+        let known = self.process.estimate(phase, facts, &ONE).unwrap();
         let reads = known.estimate.rates[0].reads * known.estimate.instruction_ns();
         (known.judged, reads * STEP as f64)
     }

@@ -14,19 +14,19 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 use super::space::{KERNELS, NOT_RECORDED, Spaces};
 use super::{LAST_LEVEL, Profile, ProfileError, Role};
-use crate::fabric::{Answer, Demand, Fabric, under_way};
+use crate::fabric::{Answer, Demand, Fabric, settled};
 use crate::located::{LocatedPhase, Use};
 use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::recording::{CodePlace, FORMAT, Object, Recording, StackUse};
+use crate::share;
 use crate::slowdown::{PoolReport, Slowdown};
 
-/// Rounds in which load and delay are made to agree.
-const ROUNDS: usize = 4;
 /// How much longer than its CPU time a program may have misses outstanding by what was counted (*assumed*: events are
 /// counted in turn, and each has an error of its own).
 const MOST_OUTSTANDING: f64 = 1.1;
@@ -102,7 +102,7 @@ impl ProfileCost {
     /// The delay by place is part of so many nanoseconds, which a run was charged.
     pub fn charge(&mut self, delay_ns: f64) {
         let own_ns = 1e9 * (self.slowdown.with_cxl_s - self.slowdown.native_s);
-        let part = if own_ns > 0.0 { delay_ns / own_ns } else { 0.0 };
+        let part = share(delay_ns, own_ns);
         for one in &mut self.located {
             let of_places = one.instructions.values_mut();
             for used in of_places.chain(one.objects.values_mut()) {
@@ -165,7 +165,7 @@ impl Profile {
         };
         let [least, beyond_ns, most] = sums.beyond(&outstanding, miss_ns);
         // An event that counts all lines also has those that were prefetched.
-        let counted = self.sum(|role| *role == Role::Lines);
+        let counted = self.sum(Role::Lines);
         let counted = counted.map_or(0.0, |(lines, _)| lines);
         let all_lines: f64 = sums.lines.iter().sum();
         let scale = (counted / all_lines.max(1.0)).max(1.0);
@@ -179,14 +179,14 @@ impl Profile {
         };
         let running_ns = (self.span_ns as f64).clamp(1.0, clock.cpu_ns.max(1.0));
         let threads = (clock.cpu_ns / running_ns).max(1.0);
-        let answers = settled(
-            &sums.lines,
-            running_ns,
-            threads,
-            machine,
-            fabric,
-            &|answers| delay(answers, beyond_ns),
-        );
+        let demand = |lines: &f64| Demand {
+            reads_per_ns: *lines,
+            ..Demand::default()
+        };
+        let lines: Vec<Demand> = sums.lines.iter().map(demand).collect();
+        let in_flight = (machine.overlap.stream, threads);
+        let delayed = |answers: &[Answer]| delay(answers, beyond_ns);
+        let answers = settled(fabric, &lines, in_flight, running_ns, &delayed);
         let delay_ns = delay(&answers, beyond_ns);
         let factor = |delay_ns: f64| 1.0 + delay_ns / clock.cpu_ns;
         let slowdown = Slowdown {
@@ -219,25 +219,22 @@ impl Profile {
         let hits = self.samples.found.get(LAST_LEVEL);
         let hits = hits.filter(|found| found.mean_cycles > 0.0);
         let sampled = hits.zip(clock.cycle_ns);
-        sampled
-            .map(|(found, cycle_ns)| found.mean_cycles * cycle_ns)
-            .or(machine.lookup_ns)
+        let sampled = sampled.map(|(found, cycle_ns)| found.mean_cycles * cycle_ns);
+        sampled.or(machine.lookup_ns)
     }
 
     /// For how long the program has misses outstanding natively.
     fn outstanding(&self, clock: &Clock, machine: &Sampled) -> Result<Outstanding, ProfileError> {
-        let counted = self.sum(|role| *role == Role::Outstanding);
-        let stalled = self.sum(|role| *role == Role::Stalls);
-        let retired: f64 = self
-            .loads
-            .iter()
-            .map(|load| load.loads * f64::from(load.retire_cycles))
-            .sum();
-        let known = [counted, stalled].into_iter().flatten().next().is_some() || retired > 0.0;
-        let cycle_ns = match (clock.cycle_ns, known) {
-            (Some(cycle_ns), _) => cycle_ns,
-            (None, false) => 0.0,
-            (None, true) => {
+        let counted = self.sum(Role::Outstanding);
+        let stalled = self.sum(Role::Stalls);
+        let loads = self.loads.iter();
+        let retired = loads.map(|load| load.loads * f64::from(load.retire_cycles));
+        let retired: f64 = retired.sum();
+        let known = counted.or(stalled).is_some() || retired > 0.0;
+        let cycle_ns = match clock.cycle_ns {
+            Some(cycle_ns) => cycle_ns,
+            None if !known => 0.0,
+            None => {
                 return Err(ProfileError::Lacks(
                     "the profile does not say how long a cycle is; record cycles and task-clock too (-e \
                      cycles,task-clock)"
@@ -320,24 +317,20 @@ impl Profile {
                 pool,
                 place: numbers.place(space, load.ip),
                 stack: numbers.stack(space, calls, load.ip),
-                object: numbers.object(object),
+                object: numbers.objects.insert_full(object).0 as u32,
                 lines,
                 part,
             });
         }
-        (placed, if all > 0.0 { without / all } else { 0.0 })
+        (placed, share(without, all))
     }
 
     /// Standard error of the delay by the number of samples, as a part of it.
     fn sampling_error(&self, placed: &[Placed]) -> f64 {
         let sum: f64 = placed.iter().map(|load| load.part).sum();
         let squares: f64 = placed.iter().map(|load| load.part * load.part).sum();
-        let loads = if sum > 0.0 {
-            squares / (sum * sum)
-        } else {
-            0.0
-        };
-        let counted = self.sum(|role| *role == Role::Outstanding);
+        let loads = share(squares, sum * sum);
+        let counted = self.sum(Role::Outstanding);
         let counted = counted.map_or(0.0, |(_, open)| open);
         (loads + counted * counted).sqrt()
     }
@@ -377,11 +370,7 @@ impl Sums {
     fn beyond(&self, outstanding: &Outstanding, miss_ns: f64) -> [f64; 3] {
         let beyond = |all: &[f64]| all.iter().skip(1).sum::<f64>();
         let all: f64 = self.parts.iter().sum();
-        let share = if all > 0.0 {
-            beyond(&self.parts) / all
-        } else {
-            0.0
-        };
+        let share = share(beyond(&self.parts), all);
         let &Outstanding {
             least_ns,
             ns,
@@ -402,12 +391,7 @@ impl Sums {
 
     /// The part of the time with misses of CXL memory outstanding that has those of a pool.
     fn share(&self, pool: usize) -> f64 {
-        let all: f64 = self.parts.iter().skip(1).sum();
-        if all > 0.0 {
-            self.parts[pool] / all
-        } else {
-            0.0
-        }
+        share(self.parts[pool], self.parts.iter().skip(1).sum())
     }
 
     /// Delay of so many waits for CXL memory, in nanoseconds.
@@ -433,11 +417,7 @@ impl Sums {
             };
             PoolReport {
                 name,
-                share: if all > 0.0 {
-                    self.lines[pool] / all
-                } else {
-                    0.0
-                },
+                share: share(self.lines[pool], all),
                 misses: self.lines[pool],
                 write_backs: 0.0,
                 waits,
@@ -464,16 +444,11 @@ struct Clock {
 
 impl Clock {
     fn of(profile: &Profile, machine: &Sampled) -> Result<Clock, ProfileError> {
-        let clock = profile.sum(|role| *role == Role::Clock).map(|(ns, _)| ns);
-        let cycles = profile
-            .sum(|role| *role == Role::Cycles)
-            .map(|(all, _)| all)
-            .filter(|cycles| *cycles > 0.0);
-        let nominal_ns = profile
-            .samples
-            .processor
-            .as_deref()
-            .and_then(nominal_cycle_ns);
+        let clock = profile.sum(Role::Clock).map(|(ns, _)| ns);
+        let cycles = profile.sum(Role::Cycles);
+        let cycles = cycles.map(|(all, _)| all).filter(|cycles| *cycles > 0.0);
+        let processor = profile.samples.processor.as_deref();
+        let nominal_ns = processor.and_then(nominal_cycle_ns);
         let by_cycles = cycles.zip(nominal_ns).map(|(cycles, ns)| cycles * ns);
         let cpu_ns = machine.cpu_ns.or(clock).or(by_cycles);
         let Some(cpu_ns) = cpu_ns.filter(|cpu_ns| *cpu_ns > 0.0) else {
@@ -495,39 +470,6 @@ fn nominal_cycle_ns(processor: &str) -> Option<f64> {
     (gigahertz > 0.0).then(|| 1.0 / gigahertz)
 }
 
-/// What the fabric answers when the program is as slow as it makes it.
-fn settled(
-    lines: &[f64],
-    running_ns: f64,
-    threads: f64,
-    machine: &Sampled,
-    fabric: &mut dyn Fabric,
-    delay: &dyn Fn(&[Answer]) -> f64,
-) -> Vec<Answer> {
-    let reads = machine.overlap.stream * threads;
-    let mut at = |time_ns: f64| {
-        let demand: Vec<Demand> = lines
-            .iter()
-            .map(|lines| Demand {
-                reads_per_ns: lines / time_ns,
-                writes_per_ns: 0.0,
-            })
-            .collect();
-        let in_flight = under_way(&demand, reads);
-        fabric.answer(&demand, in_flight)
-    };
-    let undelayed = at(running_ns);
-    let mut answers = undelayed.clone();
-    for _ in 0..ROUNDS {
-        let delay_ns = delay(&answers) / threads;
-        answers = at(running_ns + delay_ns);
-        for (answer, undelayed) in answers.iter_mut().zip(&undelayed) {
-            answer.stretch = undelayed.stretch;
-        }
-    }
-    answers
-}
-
 /// Delay and lines by calls, and of those by place in the code and by memory. Each load has the part of the delay that
 /// its weight has.
 fn located(
@@ -539,10 +481,9 @@ fn located(
     let all: f64 = placed.iter().map(weight).sum();
     let mut located: BTreeMap<u32, LocatedPhase> = BTreeMap::new();
     for load in placed {
-        let share = if all > 0.0 { weight(load) / all } else { 0.0 };
         let used = Use {
             lines: scale * load.lines,
-            delay_ns: delay_ns * share,
+            delay_ns: delay_ns * share(weight(load), all),
         };
         let one = located.entry(load.stack).or_insert_with(|| LocatedPhase {
             stacks: vec![(load.stack, StackUse::default())],
@@ -565,47 +506,24 @@ fn located(
 /// Numbers of places, calls and objects, as a [`Recording`] has them.
 #[derive(Default)]
 struct Numbers {
-    images: BTreeMap<String, u32>,
-    paths: Vec<String>,
-    places: BTreeMap<CodePlace, u32>,
-    all_places: Vec<CodePlace>,
-    stacks: BTreeMap<Vec<u32>, u32>,
-    all_stacks: Vec<Vec<u32>>,
-    objects: BTreeMap<Object, u32>,
-    all_objects: Vec<Object>,
-}
-
-/// The number of a thing, which it gets if it has none.
-fn number<T: Clone + Ord>(known: &mut BTreeMap<T, u32>, all: &mut Vec<T>, thing: T) -> u32 {
-    let next = all.len() as u32;
-    let number = *known.entry(thing.clone()).or_insert(next);
-    if number == next {
-        all.push(thing);
-    }
-    number
+    images: IndexSet<String>,
+    places: IndexSet<CodePlace>,
+    stacks: IndexSet<Vec<u32>>,
+    objects: IndexSet<Object>,
 }
 
 impl Numbers {
     /// A place in a file, by its bytes in front of it.
     fn place(&mut self, space: &super::space::Space, ip: u64) -> u32 {
-        let found = space.mapping(ip);
-        let found = found.filter(|(_, mapping)| {
-            mapping.name.starts_with('/') && !mapping.name.starts_with("//")
-        });
-        let place = match found {
-            Some((start, mapping)) => {
-                let name = mapping.name.to_string();
-                CodePlace {
-                    image: Some(number(&mut self.images, &mut self.paths, name)),
-                    address: ip - start + mapping.offset,
-                }
-            }
-            None => CodePlace {
-                image: None,
-                address: ip,
-            },
-        };
-        number(&mut self.places, &mut self.all_places, place)
+        let (mut image, mut address) = (None, ip);
+        if let Some((start, mapping)) = space.mapping(ip)
+            && mapping.name.starts_with('/')
+            && !mapping.name.starts_with("//")
+        {
+            image = Some(self.images.insert_full(mapping.name.to_string()).0 as u32);
+            address = ip - start + mapping.offset;
+        }
+        self.places.insert_full(CodePlace { image, address }).0 as u32
     }
 
     /// Calls that led to an instruction, without the instruction itself.
@@ -615,32 +533,23 @@ impl Numbers {
             _ => calls,
         };
         // Addresses of callers are behind their calls.
-        let places = calls
-            .iter()
-            .map(|call| self.place(space, call.saturating_sub(1)));
-        let places = places.collect();
-        number(&mut self.stacks, &mut self.all_stacks, places)
-    }
-
-    fn object(&mut self, object: Object) -> u32 {
-        number(&mut self.objects, &mut self.all_objects, object)
+        let place = |call: &u64| self.place(space, call.saturating_sub(1));
+        let places = calls.iter().map(place).collect();
+        self.stacks.insert_full(places).0 as u32
     }
 
     fn recording(self, overlap: Overlap, cpu_ns: f64, threads: f64) -> Recording {
         Recording {
             format: FORMAT,
-            images: self.paths,
-            places: self.all_places,
-            stacks: self.all_stacks,
-            objects: self.all_objects,
-            sites: Vec::new(),
-            mappings: Vec::new(),
-            phases: Vec::new(),
+            images: self.images.into_iter().collect(),
+            places: self.places.into_iter().collect(),
+            stacks: self.stacks.into_iter().collect(),
+            objects: self.objects.into_iter().collect(),
             overlap,
             cpu_ns,
             running_ns: cpu_ns / threads,
             threads,
-            notes: Vec::new(),
+            ..Recording::default()
         }
     }
 }

@@ -67,22 +67,17 @@ impl Space {
         if self.late.is_some_and(|late| late != time) {
             self.update();
         }
-        let before = self.mappings.range(..start).next_back();
-        let before = before.filter(|(_, before)| before.end > start);
-        if let Some((from, cut)) = before.map(|(from, cut)| (*from, cut.clone())) {
+        let before = self.mappings.range(..start).next_back().into_iter();
+        let below = before.chain(self.mappings.range(start..end));
+        let below: Vec<(u64, Mapping)> = below.map(|(from, one)| (*from, one.clone())).collect();
+        for (from, mut cut) in below {
+            self.mappings.remove(&from);
             if cut.end > end {
                 self.mappings.insert(end, behind(&cut, end - from));
             }
-            if let Some(left) = self.mappings.get_mut(&from) {
-                left.end = start;
-            }
-        }
-        let inside: Vec<u64> = self.mappings.range(start..end).map(|(at, _)| *at).collect();
-        for from in inside {
-            if let Some(cut) = self.mappings.remove(&from)
-                && cut.end > end
-            {
-                self.mappings.insert(end, behind(&cut, end - from));
+            if from < start {
+                cut.end = cut.end.min(start);
+                self.mappings.insert(from, cut);
             }
         }
         self.mappings.insert(start, mapping);
@@ -92,13 +87,11 @@ impl Space {
     /// Gives all mappings a place.
     fn update(&mut self) {
         if self.late.take().is_some() {
-            let regions = self.mappings.iter();
-            let regions: Vec<Region> = regions
-                .map(|(start, mapping)| Region {
-                    start: *start,
-                    end: mapping.end,
-                })
-                .collect();
+            let region = |(start, mapping): (&u64, &Mapping)| Region {
+                start: *start,
+                end: mapping.end,
+            };
+            let regions: Vec<Region> = self.mappings.iter().map(region).collect();
             self.layout.update(&regions);
         }
     }
@@ -166,11 +159,7 @@ impl<'a> Spaces<'a> {
             self.left = left;
             self.change(*when, change);
         }
-        let placement = self.placement;
-        let space = self
-            .spaces
-            .entry(pid)
-            .or_insert_with(|| Space::new(placement));
+        let space = self.space(pid);
         match address < KERNELS {
             true => space.hold(address),
             false => space.update(),
@@ -188,19 +177,21 @@ impl<'a> Spaces<'a> {
         self.spaces.values().map(of).max().unwrap_or_default()
     }
 
+    fn space(&mut self, pid: Pid) -> &mut Space {
+        let new = || Space::new(self.placement);
+        self.spaces.entry(pid).or_insert_with(new)
+    }
+
     fn change(&mut self, time: u64, change: &Change) {
-        let placement = self.placement;
         match change {
             Change::Mapped(mapped) => {
-                let of = self.spaces.entry(mapped.pid);
                 let mapping = Mapping {
                     end: mapped.start.saturating_add(mapped.bytes),
                     offset: mapped.offset,
                     name: mapped.name.as_str().into(),
                     bytes: mapped.bytes,
                 };
-                of.or_insert_with(|| Space::new(placement))
-                    .map(time, mapped.start, mapping);
+                self.space(mapped.pid).map(time, mapped.start, mapping);
             }
             Change::Executes(pid) => {
                 self.spaces.remove(pid);
@@ -217,6 +208,7 @@ impl<'a> Spaces<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::Place;
 
     fn mapped(start: u64, bytes: u64, name: &str) -> Change {
         Change::Mapped(Mapped {
@@ -236,17 +228,15 @@ mod tests {
 
     #[test]
     fn a_later_mapping_takes_the_place_of_an_earlier_one() {
+        let forks = Change::Forks {
+            parent: 5,
+            child: 6,
+        };
         let history = [
             (1, mapped(0x1000, 0x9000, "whole")),
             (3, mapped(0x3000, 0x1000, "inside")),
             (5, mapped(0x0000, 0x2000, "in front")),
-            (
-                7,
-                Change::Forks {
-                    parent: 5,
-                    child: 6,
-                },
-            ),
+            (7, forks),
             (9, Change::Executes(5)),
         ];
         let mut spaces = Spaces::new(Placement::Cxl, &history);
@@ -275,18 +265,9 @@ mod tests {
         ];
         let mut spaces = Spaces::new(Placement::LocalFirst(0x1_0000), &history);
         let (_, layout) = spaces.at(1, 5, 0x10_0000);
-        assert_eq!(
-            layout.place(0x10_0000),
-            Some(crate::placement::Place::Local)
-        );
+        assert_eq!(layout.place(0x10_0000), Some(Place::Local));
         let (_, layout) = spaces.at(2, 5, 0x90_0000);
-        assert_eq!(
-            layout.place(0x10_0000),
-            Some(crate::placement::Place::Local)
-        );
-        assert_eq!(
-            layout.place(0x90_0000),
-            Some(crate::placement::Place::Cxl(0))
-        );
+        assert_eq!(layout.place(0x10_0000), Some(Place::Local));
+        assert_eq!(layout.place(0x90_0000), Some(Place::Cxl(0)));
     }
 }

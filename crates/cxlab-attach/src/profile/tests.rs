@@ -5,7 +5,7 @@ use cxlab_perf::{Attr, DataSource, Mapped, Record, Weight, flag};
 
 use super::cost::{How, ProfileCost, Sampled};
 use super::*;
-use crate::located::tests::Two;
+use crate::fabric::tests::two;
 use crate::model::Overlap;
 use crate::placement::Placement;
 
@@ -150,7 +150,7 @@ impl Perf {
             },
             cpu_ns: None,
         };
-        self.read()?.cost(&mut Two(1.0), Placement::Cxl, &machine)
+        self.read()?.cost(&mut two(), Placement::Cxl, &machine)
     }
 }
 
@@ -159,6 +159,7 @@ const MEMORY: Found = Found::Memory {
     cxl: false,
 };
 
+#[track_caller]
 fn near(found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
 }
@@ -333,8 +334,8 @@ fn events_are_known_by_number_or_name() {
         let loads = [Format::Addr, Format::DataSrc];
         role(&event(0, name, (kind, config), &loads))
     };
-    assert_eq!(with("cpu/mem-loads,ldlat=30/P", 4, 0x1cd), some());
-    assert_eq!(with("cpu_core/mem-loads,ldlat=30/P", 9, 0x1cd), some());
+    assert_eq!(with("cpu/mem-loads,ldlat=30/P", 4, 0x1cd), SOME_LOADS);
+    assert_eq!(with("cpu_core/mem-loads,ldlat=30/P", 9, 0x1cd), SOME_LOADS);
     assert_eq!(with("cpu/mem-loads-aux/", 4, 0x8203), LOADS_OF_ANY);
     assert_eq!(with("mem_load_retired.l3_miss:pp", 4, 0x20d1), MISSES);
     assert_eq!(with("ibs_op//", 11, 0), LOADS_OF_ANY);
@@ -343,27 +344,18 @@ fn events_are_known_by_number_or_name() {
     assert_eq!(with("LLC-load-misses", 3, 0x10002), Role::Lines);
     assert_eq!(with("cpu_core/cycles/", 0, 0x4_0000_0000), Role::Cycles);
     assert_eq!(with("dummy:HG", 1, 9), Role::Unused);
-    let without = |name: &str, config| role(&event(0, name, (4, config), &[]));
-    assert_eq!(
-        without("cycle_activity.stalls_l3_miss", 0x0600_06a3),
-        Role::Stalls
-    );
-    assert_eq!(
-        without("cycle_activity.cycles_l3_miss", 0x0200_02a3),
-        Role::Outstanding
-    );
-    assert_eq!(
-        without("memory_activity.stalls_l3_miss", 0x0900_0947),
-        Role::Stalls
-    );
-    assert_eq!(without("mem-loads", 0x1cd), Role::Unused);
+    for (name, config, is) in [
+        ("cycle_activity.stalls_l3_miss", 0x0600_06a3, Role::Stalls),
+        (
+            "cycle_activity.cycles_l3_miss",
+            0x0200_02a3,
+            Role::Outstanding,
+        ),
+        ("memory_activity.stalls_l3_miss", 0x0900_0947, Role::Stalls),
+        ("mem-loads", 0x1cd, Role::Unused),
+    ] {
+        assert_eq!(role(&event(0, name, (4, config), &[])), is, "{name}");
+    }
 }
 
 const LOADS_OF_ANY: Role = super::LOADS;
-
-fn some() -> Role {
-    Role::Loads {
-        misses_only: false,
-        some_only: true,
-    }
-}

@@ -3,28 +3,34 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use cxlab_perf::{Attr, flag, kind};
+
 use super::{Tid, checked};
 
-/// Flags of an event that is of user space alone: not of the kernel, and not of a hypervisor.
-const USER_SPACE: u64 = 1 << 5 | 1 << 6;
-
-/// Opens an event of a thread. `attr` is a `struct perf_event_attr`.
-pub(super) fn open_event(attr: &[u64; 16], tid: Tid) -> io::Result<OwnedFd> {
+/// Opens an event of a thread. `words` are a `struct perf_event_attr`.
+fn open_words(words: &[u64; 16], tid: Tid) -> io::Result<OwnedFd> {
     const CLOEXEC: libc::c_ulong = 8;
-    // SAFETY: `attr` is as long as it says, and the kernel checks its content.
+    const NONE: i32 = -1;
+    // SAFETY: `words` are as long as they say, and the kernel checks their content.
     let result = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            attr.as_ptr(),
-            tid,
-            -1,
-            -1,
-            CLOEXEC,
-        )
+        let (call, attr) = (libc::SYS_perf_event_open, words.as_ptr());
+        libc::syscall(call, attr, tid, NONE, NONE, CLOEXEC)
     };
     let fd = checked(result)? as RawFd;
     // SAFETY: the kernel has just opened it, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens an event of a thread.
+pub(super) fn open_event(attr: &Attr, tid: Tid) -> io::Result<OwnedFd> {
+    open_words(&words(attr), tid)
+}
+
+/// An event as the kernel takes it.
+fn words(attr: &Attr) -> [u64; 16] {
+    let bytes = attr.write();
+    let (words, _) = bytes.as_chunks();
+    std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
 
 /// A breakpoint of the processor on eight bytes of a thread's memory, until the thread touches them.
@@ -38,20 +44,20 @@ impl Breakpoint {
     /// The kernel's error: `ENOSPC` where the processor has no breakpoint left, `EACCES` or `EPERM` where
     /// this process may not open events.
     pub fn set(tid: Tid, address: u64) -> io::Result<Breakpoint> {
-        const BREAKPOINT: u64 = 5;
-        const DISABLED: u64 = 1;
+        const BREAKPOINT: u32 = 5;
+        const TOTAL_TIME_ENABLED: u64 = 1;
         const READ_OR_WRITE: u64 = 3;
-        // struct perf_event_attr, PERF_ATTR_SIZE_VER7 (128 bytes).
-        let mut attr = [0u64; 16];
-        attr[0] = BREAKPOINT | 128 << 32;
-        // A period of one, and PERF_FORMAT_TOTAL_TIME_ENABLED.
-        attr[2] = 1;
-        attr[4] = 1;
-        attr[5] = DISABLED | USER_SPACE;
-        attr[6] = READ_OR_WRITE << 32;
-        attr[7] = address & !7;
-        attr[8] = 8;
-        let event = open_event(&attr, tid)?;
+        let attr = Attr {
+            sample_period: 1,
+            read_format: TOTAL_TIME_ENABLED,
+            config1: address & !7,
+            ..Attr::of_user(BREAKPOINT, 0).with(flag::DISABLED)
+        };
+        let mut words = words(&attr);
+        // `bp_type` and `bp_len`, which no other event has.
+        words[6] = READ_OR_WRITE << 32;
+        words[8] = 8;
+        let event = open_words(&words, tid)?;
         // PERF_EVENT_IOC_REFRESH: it is on for one touch. The kernel then turns it off.
         const REFRESH: libc::c_ulong = 0x2402;
         // SAFETY: the call changes nothing of this process.
@@ -60,9 +66,6 @@ impl Breakpoint {
     }
 
     /// Sets a breakpoint on memory of this process, and removes it.
-    ///
-    /// # Errors
-    /// The kernel's error where it refuses breakpoints.
     pub fn probe() -> io::Result<()> {
         let word = 0u64;
         Breakpoint::set(0, (&raw const word) as u64).map(drop)
@@ -70,9 +73,6 @@ impl Breakpoint {
 
     /// CPU time of the thread until it touched the bytes, or until now, in nanoseconds, and whether it touched
     /// the bytes at all.
-    ///
-    /// # Errors
-    /// The kernel's error if the event cannot be read.
     pub fn read(&self) -> io::Result<(u64, bool)> {
         let [count, ns] = read_event(&self.0)?;
         Ok((ns, count > 0))
@@ -85,17 +85,9 @@ pub struct NoEvent(#[expect(dead_code, reason = "it is kept open")] OwnedFd);
 
 impl NoEvent {
     /// Opens it, in this thread.
-    ///
-    /// # Errors
-    /// The kernel's error where it refuses events.
     pub fn open() -> io::Result<NoEvent> {
-        const SOFTWARE: u64 = 1;
         const DUMMY: u64 = 9;
-        const DISABLED: u64 = 1;
-        let mut attr = [0u64; 16];
-        attr[0] = SOFTWARE | 128 << 32;
-        attr[1] = DUMMY;
-        attr[5] = DISABLED | USER_SPACE;
+        let attr = Attr::of_user(kind::SOFTWARE, DUMMY).with(flag::DISABLED);
         open_event(&attr, 0).map(NoEvent)
     }
 }

@@ -1,10 +1,11 @@
 //! Samples of a thread's events, in a ring that the kernel writes.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxlab_perf::{Attr, Record, Wrong, read_format, ring};
+use memmap2::{MmapOptions, MmapRaw};
 
 use super::Tid;
 use super::events::{open_event, read_event};
@@ -22,8 +23,7 @@ const DATA_BYTES: usize = 1048;
 #[derive(Debug)]
 pub struct Ring {
     event: OwnedFd,
-    start: *mut u8,
-    bytes: usize,
+    memory: MmapRaw,
     attr: Attr,
 }
 
@@ -38,32 +38,15 @@ impl Ring {
             read_format: read_format::LOST,
             ..*attr
         };
-        let event = match open_event(&words(&telling), tid) {
+        let event = match open_event(&telling, tid) {
             // Linux before 6.0 does not tell how many were lost.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                open_event(&words(attr), tid)?
-            }
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open_event(attr, tid)?,
             event => event?,
         };
-        let bytes = (1 + pages) * PAGE;
-        // SAFETY: a new mapping, which nothing else uses, of an event that this process has opened.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let mut options = MmapOptions::new();
         Ok(Ring {
+            memory: options.len((1 + pages) * PAGE).map_raw(&event)?,
             event,
-            start: start.cast(),
-            bytes,
             attr: *attr,
         })
     }
@@ -78,7 +61,7 @@ impl Ring {
     /// A word of the first page, which the kernel or this process may change at any time.
     fn word(&self, at: usize) -> &AtomicU64 {
         // SAFETY: the place is in the first page of the mapping, which `self` owns, and is aligned to eight bytes.
-        unsafe { AtomicU64::from_ptr(self.start.add(at).cast()) }
+        unsafe { AtomicU64::from_ptr(self.memory.as_mut_ptr().add(at).cast()) }
     }
 
     /// Takes all records that have been written.
@@ -92,7 +75,9 @@ impl Ring {
             self.word(DATA_AT).load(Ordering::Relaxed) as usize,
             self.word(DATA_BYTES).load(Ordering::Relaxed) as usize,
         );
-        let fits = at.checked_add(size).is_some_and(|end| end <= self.bytes);
+        let fits = at
+            .checked_add(size)
+            .is_some_and(|end| end <= self.memory.len());
         let left = head.wrapping_sub(tail) as usize;
         let read = match fits && size > 0 && left <= size {
             true => {
@@ -112,19 +97,12 @@ impl Ring {
         let first = left.min(size - from);
         // SAFETY: both parts are bytes of the mapping, and together as many as the vector has.
         unsafe {
-            let ring = self.start.add(at);
+            let ring = self.memory.as_mut_ptr().add(at);
             ring.add(from)
                 .copy_to_nonoverlapping(bytes.as_mut_ptr(), first);
             ring.copy_to_nonoverlapping(bytes.as_mut_ptr().add(first), left - first);
         }
         bytes
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: it is the mapping that `open` made, and nothing borrows from it any longer.
-        unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }
 
@@ -134,22 +112,16 @@ pub struct Counter(OwnedFd);
 
 impl Counter {
     /// Opens an event of a thread that is not sampled.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn open(tid: Tid, attr: &Attr) -> io::Result<Counter> {
         let attr = Attr {
             read_format: read_format::TIMES,
             ..*attr
         };
-        open_event(&words(&attr), tid).map(Counter)
+        open_event(&attr, tid).map(Counter)
     }
 
     /// Number of events since it was opened. Where the processor counts several in turn, those of the other time
     /// are taken to be as many.
-    ///
-    /// # Errors
-    /// The kernel's error if the event cannot be read.
     pub fn read(&self) -> io::Result<f64> {
         read_event(&self.0).map(in_turn)
     }
@@ -161,15 +133,6 @@ fn in_turn([count, open_ns, counted_ns]: [u64; 3]) -> f64 {
         0 => 0.0,
         _ => count as f64 * (open_ns as f64 / counted_ns as f64),
     }
-}
-
-/// An event as the kernel takes it.
-fn words(attr: &Attr) -> [u64; 16] {
-    let mut words = [0; 16];
-    for (word, bytes) in words.iter_mut().zip(attr.write().chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    }
-    words
 }
 
 #[cfg(test)]

@@ -203,11 +203,7 @@ pub fn simulate(load: f64, seed: u64) -> Comparison {
         served: 0,
         time_in_system: 0,
     };
-    let wire = |peer| Wire {
-        peer: ComponentId(peer),
-        peer_port: 0,
-        min_latency: WIRE,
-    };
+    let wire = |peer| Wire::new(ComponentId(peer), 0, WIRE);
     let nodes = vec![Node::Source(source), Node::Server(server)];
     let mut simulation = Simulation::new(nodes, vec![vec![wire(1)], vec![wire(0)]]);
     let monitor = Monitor::default();

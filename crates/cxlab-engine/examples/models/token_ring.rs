@@ -115,11 +115,8 @@ pub fn simulate(threads: usize, until: SimTime, seed: u64) -> Found {
         has_token_first: number == 0,
         frames: 0,
     });
-    let wire = |peer: usize, peer_port| Wire {
-        peer: ComponentId::from(peer % STATIONS),
-        peer_port,
-        min_latency: HOP,
-    };
+    let wire =
+        |peer: usize, peer_port| Wire::new(ComponentId::from(peer % STATIONS), peer_port, HOP);
     let wires = (0..STATIONS).map(|number| {
         vec![
             wire(number + 1, PREVIOUS),

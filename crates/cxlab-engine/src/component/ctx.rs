@@ -49,11 +49,7 @@ use crate::units::SimTime;
 ///
 /// let run_with = |after| {
 ///     let run = move || {
-///         let wire = |peer| Wire {
-///             peer: ComponentId(peer),
-///             peer_port: 0,
-///             min_latency: Picos(100),
-///         };
+///         let wire = |peer| Wire::new(ComponentId(peer), 0, Picos(100));
 ///         let senders = vec![Sender { after }, Sender { after }];
 ///         let mut simulation = Simulation::new(senders, vec![vec![wire(1)], vec![wire(0)]]);
 ///         simulation.run(1, SimTime::NEVER, &Monitor::default()).events

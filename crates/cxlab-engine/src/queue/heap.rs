@@ -7,20 +7,11 @@ use super::{EventKey, EventQueue, Popped, Target};
 
 /// An event queue as a binary heap: the reference in tests of [`WheelQueue`](super::WheelQueue) and the
 /// baseline in its benchmark.
+#[derive(Default)]
 pub struct HeapQueue<T> {
     heap: BinaryHeap<Reverse<(EventKey, u32)>>,
     items: Vec<(Target, T)>,
     free: Vec<u32>,
-}
-
-impl<T> Default for HeapQueue<T> {
-    fn default() -> Self {
-        HeapQueue {
-            heap: BinaryHeap::new(),
-            items: Vec::new(),
-            free: Vec::new(),
-        }
-    }
 }
 
 impl<T: Copy + Default> EventQueue<T> for HeapQueue<T> {

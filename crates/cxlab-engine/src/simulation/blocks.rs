@@ -60,11 +60,8 @@ impl Arrangement {
             let clusters = order.chunk_by(|(a, _), (b, _)| a == b);
             let clusters = clusters.map(|chunk| chunk.iter().map(|(_, number)| *number));
             let clusters: Vec<Vec<usize>> = clusters.map(Iterator::collect).collect();
-            let alone = |cluster: &Vec<usize>| cluster.len() == 1;
-            if !clusters
-                .iter()
-                .all(|cluster| alone(cluster) || size(cluster) <= BLOCK)
-            {
+            let fits = |cluster: &Vec<usize>| cluster.len() == 1 || size(cluster) <= BLOCK;
+            if !clusters.iter().all(fits) {
                 continue;
             }
             let mut blocks: Vec<Vec<usize>> = Vec::new();

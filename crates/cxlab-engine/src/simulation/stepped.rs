@@ -67,18 +67,10 @@ impl<C: Component> Simulation<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::component::{ComponentId, Ctx, Payload, Wire};
+    use crate::component::{ComponentId, Ctx, Wire};
     use crate::simulation::Monitor;
+    use crate::simulation::tests::Ball;
     use crate::units::Picos;
-
-    #[derive(Clone, Copy, Default)]
-    struct Ball(u64);
-
-    impl Payload for Ball {
-        fn fingerprint(&self) -> u64 {
-            self.0
-        }
-    }
 
     /// Throws a ball at each of its times. It knows all times, or learns each from outside.
     struct Thrower {
@@ -125,11 +117,7 @@ mod tests {
             reserved: None,
             caught: Vec::new(),
         };
-        let wire = |peer| Wire {
-            peer: ComponentId(peer),
-            peer_port: 0,
-            min_latency: Picos(50),
-        };
+        let wire = |peer| Wire::new(ComponentId(peer), 0, Picos(50));
         let throwers = vec![thrower(&[10, 100, 120, 5_000_000]), thrower(&[])];
         Simulation::new(throwers, vec![vec![wire(1)], vec![wire(0)]])
     }

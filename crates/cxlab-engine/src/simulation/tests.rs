@@ -9,7 +9,7 @@ use crate::state::{StateReader, StateWriter};
 use crate::units::Picos;
 
 #[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
-struct Ball(u64);
+pub(super) struct Ball(pub(super) u64);
 
 impl Payload for Ball {
     fn fingerprint(&self) -> u64 {
@@ -107,14 +107,9 @@ fn a_run_that_tries_numbers_of_threads_at_any_time_has_the_same_result() {
             found = Some(simulation.run(Threads::AUTO, SimTime(until), &watched));
         }
         let found = found.expect("it ran");
-        assert_eq!(
-            (found.digest, found.events, found.end),
-            (expected.digest, expected.events, expected.end)
-        );
+        assert_eq!(result(&found), result(&expected));
         assert!(watched.windows().count > 0, "it has tried several threads");
-        for (a, b) in whole.components().zip(simulation.components()) {
-            assert_eq!(a.seen, b.seen);
-        }
+        assert_eq!(seen(&simulation), seen(&whole));
     }
 }
 
@@ -132,13 +127,7 @@ fn a_panic_on_one_thread_ends_the_run_with_its_message() {
             ctx.wake_at(SimTime(ctx.now().0 + 10), token + 1);
         }
     }
-    let wire = |number: usize| {
-        vec![Wire {
-            peer: ComponentId::from(number ^ 1),
-            peer_port: 0,
-            min_latency: Picos(100),
-        }]
-    };
+    let wire = |number: usize| vec![Wire::new(ComponentId::from(number ^ 1), 0, Picos(100))];
     for threads in [2, 4] {
         let mut simulation =
             Simulation::new((0..4).map(Fails).collect(), (0..4).map(wire).collect());
@@ -159,22 +148,12 @@ fn a_restored_run_ends_as_the_run_that_was_never_saved() {
     for (before, after) in [(1, 1), (1, 3), (3, 1)] {
         let mut first = jugglers(12, 1_000);
         first.run(before, SimTime(150_000), &monitor);
-        let mut out = StateWriter::default();
-        first.save(&mut out);
-        let bytes = out.finish().expect("nothing refused");
+        let bytes = saved(&mut first);
         drop(first);
-        let mut second = jugglers(12, 1_000);
-        let mut from = StateReader::open(&bytes).expect("it was just written");
-        second.restore(&mut from).expect("it is of the same system");
-        from.finish().expect("all of it was read");
+        let mut second = restored(12, 1_000, &bytes);
         let found = second.run(after, SimTime(400_000), &monitor);
-        assert_eq!(
-            (found.digest, found.events, found.end),
-            (expected.digest, expected.events, expected.end)
-        );
-        for (a, b) in whole.components().zip(second.components()) {
-            assert_eq!(a.seen, b.seen);
-        }
+        assert_eq!(result(&found), result(&expected));
+        assert_eq!(seen(&second), seen(&whole));
     }
 }
 
@@ -184,9 +163,7 @@ fn the_saved_state_does_not_depend_on_threads_and_fits_no_other_system() {
     let states = [1, 4].map(|threads| {
         let mut simulation = jugglers(12, 1_000);
         simulation.run(threads, SimTime(100_000), &monitor);
-        let mut out = StateWriter::default();
-        simulation.save(&mut out);
-        out.finish().expect("nothing refused")
+        saved(&mut simulation)
     });
     assert_eq!(states[0], states[1]);
     let mut from = StateReader::open(&states[0]).expect("it was just written");
@@ -221,9 +198,7 @@ fn ranks_run_as_one_process_does_and_the_first_gathers_all() {
                         return;
                     }
                     assert_eq!(digest, expected.digest);
-                    for (a, b) in whole.components().zip(simulation.components()) {
-                        assert_eq!(a.seen, b.seen);
-                    }
+                    assert_eq!(seen(&simulation), seen(whole));
                     // The gathered simulation continues in one process.
                     let mut whole = jugglers(12, 1_000);
                     let expected = whole.run(1, SimTime(600_000), monitor);
@@ -246,17 +221,38 @@ fn jugglers(count: usize, latency: u64) -> Simulation<Juggler> {
             inside: Vec::new(),
         })
         .collect();
-    let wire = |to: usize, port: u16| Wire {
-        peer: ComponentId(to as u32),
-        peer_port: port,
-        min_latency: Picos(latency),
-    };
+    let wire = |to: usize, port: u16| Wire::new(ComponentId(to as u32), port, Picos(latency));
     let wires =
         (0..count).map(|i| vec![wire((i + 1) % count, 1), wire((i + count - 1) % count, 0)]);
     Simulation::new(components, wires.collect())
 }
 
+/// What must be equal of two runs.
+fn result(outcome: &Outcome) -> (u64, u64, SimTime) {
+    (outcome.digest, outcome.events, outcome.end)
+}
+
 type Seen = Vec<Vec<(u64, u64)>>;
+
+fn seen(simulation: &Simulation<Juggler>) -> Seen {
+    let all = simulation.components().map(|one| one.seen.clone());
+    all.collect()
+}
+
+fn saved(simulation: &mut Simulation<Juggler>) -> Vec<u8> {
+    let mut out = StateWriter::default();
+    simulation.save(&mut out);
+    out.finish().expect("nothing refused")
+}
+
+/// A system with a state that was saved of one like it.
+fn restored(count: usize, latency: u64, state: &[u8]) -> Simulation<Juggler> {
+    let mut simulation = jugglers(count, latency);
+    let mut from = StateReader::open(state).expect("it was just written");
+    simulation.restore(&mut from).expect("the same system");
+    from.finish().expect("all of it was read");
+    simulation
+}
 
 fn run(threads: usize, latency: u64, pauses: &[u64]) -> (Outcome, Seen) {
     let mut simulation = jugglers(17, latency);
@@ -265,8 +261,7 @@ fn run(threads: usize, latency: u64, pauses: &[u64]) -> (Outcome, Seen) {
     for until in pauses {
         outcome = Some(simulation.run(threads, SimTime(*until), &monitor));
     }
-    let seen = simulation.components().map(|one| one.seen.clone());
-    (outcome.unwrap(), seen.collect())
+    (outcome.unwrap(), seen(&simulation))
 }
 
 #[test]
@@ -320,33 +315,19 @@ fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler
 fn blocks_change_nothing_but_the_order_in_memory() {
     const END: u64 = 100_000;
     let (mut whole, expected) = crowd(1, false, &[END]);
-    let saved = |simulation: &mut Simulation<Juggler>| {
-        let mut out = StateWriter::default();
-        simulation.save(&mut out);
-        out.finish().expect("nothing refused")
-    };
     for threads in [1, 2] {
         for pauses in [&[END][..], &[40_000, 40_001, 59_999, END]] {
             // On several threads the division is checked between two pieces of a run.
             let pauses: Vec<u64> = [30_000].iter().chain(pauses).copied().collect();
             let (mut found, outcome) = crowd(threads, true, &pauses);
-            assert_eq!(
-                (outcome.digest, outcome.events, outcome.end),
-                (expected.digest, expected.events, expected.end)
-            );
-            let seen = |of: &Simulation<Juggler>| -> Seen {
-                of.components().map(|one| one.seen.clone()).collect()
-            };
+            assert_eq!(result(&outcome), result(&expected));
             assert_eq!(seen(&found), seen(&whole));
             assert!(saved(&mut found) == saved(&mut whole), "the same state");
         }
     }
     // A state that was saved with blocks continues as one without.
     let (mut from_blocks, _) = crowd(1, true, &[90_000]);
-    let mut restored = jugglers(1500, 700);
-    let bytes = saved(&mut from_blocks);
-    let mut reader = StateReader::open(&bytes).expect("just written");
-    restored.restore(&mut reader).expect("the same system");
+    let mut restored = restored(1500, 700, &saved(&mut from_blocks));
     let monitor = Monitor::default();
     for simulation in [&mut from_blocks, &mut restored] {
         let outcome = simulation.run(1, SimTime(END), &monitor);
@@ -357,10 +338,8 @@ fn blocks_change_nothing_but_the_order_in_memory() {
 #[test]
 fn neighbours_share_a_block_and_short_wires_are_not_cut() {
     // 64 switches in a ring of long wires, each with three endpoints on short ones.
-    let wire = |to: usize, port: usize, latency: u64| Wire {
-        peer: ComponentId(to as u32),
-        peer_port: port as u16,
-        min_latency: Picos(latency),
+    let wire = |to: usize, port: usize, latency: u64| {
+        Wire::new(ComponentId(to as u32), port as u16, Picos(latency))
     };
     let switch = |number: usize| 192 + number % 64;
     let mut wires: Vec<Vec<Wire>> = (0..192)
@@ -448,11 +427,7 @@ fn all_start_again_at_the_time_that_was_reached() {
             after,
             noted: Vec::new(),
         });
-        let wire = |peer: usize| Wire {
-            peer: ComponentId::from(peer),
-            peer_port: 0,
-            min_latency: Picos(1),
-        };
+        let wire = |peer: usize| Wire::new(ComponentId::from(peer), 0, Picos(1));
         let wires = vec![vec![wire(1)], vec![wire(0)]];
         let mut simulation = Simulation::new(alarms.into(), wires);
         let monitor = Monitor::default();

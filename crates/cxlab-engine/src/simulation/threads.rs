@@ -48,19 +48,14 @@ struct Worker<C: Component> {
 
 impl<C: Component> Worker<C> {
     fn new(spins: u32) -> Worker<C> {
-        let (jobs, taken) = channel();
+        let (jobs, taken) = channel::<Job<C>>();
         let (handed_back, done) = channel();
         let thread = std::thread::spawn(move || {
-            while let Ok(job) = receive(&taken, spins) {
-                let Job {
-                    mut part,
-                    exchange,
-                    lookahead,
-                    until,
-                } = job;
-                part.run_windows(&exchange, lookahead, until, None);
-                drop(exchange);
-                if handed_back.send(part).is_err() {
+            while let Ok(mut job) = receive(&taken, spins) {
+                let (part, exchange) = (&mut job.part, &job.exchange);
+                part.run_windows(exchange, job.lookahead, job.until, None);
+                drop(job.exchange);
+                if handed_back.send(job.part).is_err() {
                     return;
                 }
             }

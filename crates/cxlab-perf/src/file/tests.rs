@@ -9,23 +9,19 @@ use proptest::prelude::*;
 
 /// Loads with their addresses, as on a processor of Intel, and cycles.
 fn two_events() -> Vec<Event> {
-    let common =
-        Format::Identifier as u64 | Format::Ip as u64 | Format::Tid as u64 | Format::Time as u64;
+    use Format::*;
+    let common = Format::bits(&[Identifier, Ip, Tid, Time]);
     let loads = Attr {
         kind: 4,
         config: 0x20d1,
         sample_period: 10_007,
-        sample_type: common
-            | Format::Addr as u64
-            | Format::Callchain as u64
-            | Format::WeightStruct as u64
-            | Format::DataSrc as u64,
+        sample_type: common | Format::bits(&[Addr, Callchain, WeightStruct, DataSrc]),
         flags: flag::ID_ALL | flag::MAP_DATA,
         ..Attr::default()
     };
     let cycles = Attr {
         sample_period: 4000,
-        sample_type: common | Format::Period as u64,
+        sample_type: common | Format::bits(&[Period]),
         flags: flag::ID_ALL | flag::FREQUENCY,
         ..Attr::default()
     };
@@ -63,51 +59,39 @@ fn written() -> (Vec<u8>, Vec<(usize, u64, Record<'static>)>) {
         remote: false,
         cxl: false,
     };
+    let mapped = Mapped {
+        pid: 5,
+        start: 0x40_0000,
+        bytes: 0x1000,
+        offset: 0,
+        executable: true,
+        name: "/usr/bin/program".to_owned(),
+    };
+    let task = Task {
+        pid: 6,
+        parent_pid: 5,
+        tid: 6,
+        parent_tid: 5,
+    };
+    let load = Sample {
+        address: Some(0x7fff_1000),
+        weight: Some(Weight {
+            cycles: 300,
+            retire_cycles: 7,
+        }),
+        source: Some(DataSource::load(memory)),
+        ..sample(12, 4, &CALLS)
+    };
+    let cycles = Sample {
+        period: Some(2_000_000),
+        ..sample(21, 5, &[])
+    };
     let records = vec![
         (0, 1, Record::Executes { pid: 5 }),
-        (
-            0,
-            2,
-            Record::Mapped(Mapped {
-                pid: 5,
-                start: 0x40_0000,
-                bytes: 0x1000,
-                offset: 0,
-                executable: true,
-                name: "/usr/bin/program".to_owned(),
-            }),
-        ),
-        (
-            0,
-            3,
-            Record::Fork(Task {
-                pid: 6,
-                parent_pid: 5,
-                tid: 6,
-                parent_tid: 5,
-            }),
-        ),
-        (
-            0,
-            4,
-            Record::Sample(Sample {
-                address: Some(0x7fff_1000),
-                weight: Some(Weight {
-                    cycles: 300,
-                    retire_cycles: 7,
-                }),
-                source: Some(DataSource::load(memory)),
-                ..sample(12, 4, &CALLS)
-            }),
-        ),
-        (
-            1,
-            5,
-            Record::Sample(Sample {
-                period: Some(2_000_000),
-                ..sample(21, 5, &[])
-            }),
-        ),
+        (0, 2, Record::Mapped(mapped)),
+        (0, 3, Record::Fork(task)),
+        (0, 4, Record::Sample(load)),
+        (1, 5, Record::Sample(cycles)),
         (0, 6, Record::Lost(17)),
         (0, 7, Record::Throttled),
     ];

@@ -74,22 +74,15 @@ pub struct Options {
 }
 
 /// Reason why nothing was built.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum BuildError {
     /// Something must be installed or chosen first. The text says what, and how.
+    #[error("{0}")]
     Missing(String),
     /// A file cannot be written.
+    #[error("{0}")]
     Output(String),
 }
-
-impl std::fmt::Display for BuildError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (BuildError::Missing(text) | BuildError::Output(text)) = self;
-        f.write_str(text)
-    }
-}
-
-impl std::error::Error for BuildError {}
 
 fn output(path: &Path, error: io::Error) -> BuildError {
     BuildError::Output(format!("{}: {error}", path.display()))
@@ -154,12 +147,8 @@ impl Image {
 
 /// First line of the stamp. It changes with every file that cxlab embeds.
 fn first_line(version: Version) -> String {
-    let carried = GUEST
-        .iter()
-        .chain(&PLUGIN)
-        .chain(&HEADERS)
-        .map(|(_, text)| *text);
-    let carried = snapshot::name(carried.chain([INIT]));
+    let carried = GUEST.iter().chain(&PLUGIN).chain(&HEADERS);
+    let carried = snapshot::name(carried.map(|(_, text)| *text).chain([INIT]));
     format!("cxlab {} {carried} {version:?}", env!("CARGO_PKG_VERSION"))
 }
 
@@ -214,9 +203,8 @@ pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, Bui
     // Permissions as of other folders, reduced by the user's umask.
     #[cfg(unix)]
     making.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-    let making = making
-        .tempdir_in(folder)
-        .map_err(|error| output(folder, error))?;
+    let making = making.tempdir_in(folder);
+    let making = making.map_err(|error| output(folder, error))?;
     let unpacked = making.path().join("root");
     fs::create_dir(&unpacked).map_err(|error| output(&unpacked, error))?;
     tell("compiling the plugin and the guest's programs");
@@ -259,9 +247,8 @@ fn publish(folder: &Path, making: TempDir, image: &Image) -> Result<(), BuildErr
 /// A name that no folder of a guest's files has.
 fn next_name(folder: &Path) -> Result<String, BuildError> {
     let names = names(folder)?;
-    let numbers = names
-        .iter()
-        .filter_map(|name| name.strip_prefix(GUESTS)?.parse().ok());
+    let number = |name: &String| name.strip_prefix(GUESTS)?.parse().ok();
+    let numbers = names.iter().filter_map(number);
     let next = numbers.max().unwrap_or(0_u64).saturating_add(1);
     Ok(format!("{GUESTS}{next}"))
 }
@@ -307,9 +294,7 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
     let api = format!("-DCXLAB_QEMU_API={}", version.plugin_api());
     let mut plugin = Command::new("cc");
     plugin.args(["-std=gnu11", "-O2", "-fPIC", "-shared", &api, "-o"]);
-    plugin
-        .arg(folder.join("plugin.so"))
-        .arg(sources.join("cxlab.c"));
+    plugin.args([folder.join("plugin.so"), sources.join("cxlab.c")]);
     run(&mut plugin, "gcc libc6-dev")?;
     for (name, text) in HEADERS {
         write(name, text)?;
@@ -320,10 +305,8 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
         // The flag keeps the compiler from replacing a kernel's loops by
         // calls of memcpy and the like.
         program.args(["-std=gnu11", "-O3", "-fno-tree-loop-distribute-patterns"]);
-        program
-            .args(["-static", "-o"])
-            .arg(folder.join(name))
-            .arg(source);
+        program.args(["-static", "-o"]);
+        program.args([folder.join(name), source]);
         run(&mut program, "gcc libc6-dev")?;
     }
     Ok(())
@@ -342,9 +325,8 @@ fn packages(kernel: &str) -> Result<Vec<String>, BuildError> {
         }
     }
     // A metapackage such as that of the newest kernel depends on the package that has the kernel.
-    let image = needs(kernel)?
-        .into_iter()
-        .find(|name| name.starts_with("linux-image-"));
+    let mut needed = needs(kernel)?.into_iter();
+    let image = needed.find(|name| name.starts_with("linux-image-"));
     packages.insert(image.unwrap_or_else(|| kernel.to_owned()));
     Ok(packages.into_iter().collect())
 }
@@ -357,20 +339,16 @@ fn needs(package: &str) -> Result<Vec<String>, BuildError> {
             "{error}; is the package list there (as root: apt-get update)?"
         ))
     })?;
-    let lines = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "));
-    Ok(lines.map(str::to_owned).collect())
+    let depends = |line: &str| Some(line.trim().strip_prefix("Depends: ")?.to_owned());
+    Ok(text.lines().filter_map(depends).collect())
 }
 
 fn download(folder: &Path, packages: &[String]) -> Result<(), BuildError> {
     let downloads = folder.join("packages");
     fs::create_dir_all(&downloads).map_err(|error| output(&downloads, error))?;
     let mut command = Command::new("apt-get");
-    command
-        .current_dir(&downloads)
-        .arg("download")
-        .args(packages);
+    command.current_dir(&downloads);
+    command.arg("download").args(packages);
     run(&mut command, "apt").map(drop)
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ring::{Access, Operation, WORDS_WITH_DEVICE};
+use crate::ring::{WORDS_WITH_DEVICE, zeros};
 
 /// Where the guest's own memory is in QEMU.
 const MEMORY: u64 = 1 << 40;
@@ -179,7 +179,7 @@ fn access(operation: Operation, offset: u64, bytes: usize, value: u64) -> Access
 }
 
 fn words() -> Vec<AtomicU64> {
-    (0..WORDS_WITH_DEVICE).map(|_| AtomicU64::new(0)).collect()
+    zeros(WORDS_WITH_DEVICE)
 }
 
 #[test]
@@ -209,9 +209,8 @@ fn the_executor_has_the_pages_by_virtual_addresses_and_the_lines_that_caches_hol
     guest.memory.set(physical(1), &[0x1111, 0x2222]);
     // As the plugin lists them: one is modified in one of two caches, one is of no page of the command.
     let inside = physical(0) + 64;
-    guest
-        .shared
-        .list(&[inside, inside | 1, physical(9), physical(1)]);
+    let listed = [inside, inside | 1, physical(9), physical(1)];
+    guest.shared.list(&listed);
     guest.submit(0);
     let launches = guest.told.0.lock().unwrap();
     let launch = &launches[0];
@@ -368,18 +367,15 @@ fn memory_above_four_gib_is_found_where_qemu_puts_it() {
     let shared = Shared::new(&words).unwrap();
     assert_eq!(shared.extents(), None);
     shared.tell_own(MEMORY, 3 << 30, u64::MAX);
-    let extents = shared.extents().unwrap();
-    let of = |one: &Extent| (one.memory - MEMORY, one.guest, one.bytes, one.place);
-    assert_eq!(
-        extents.iter().map(of).collect::<Vec<_>>(),
-        [(0, 0, 2 << 30, 0), (2 << 30, 4 << 30, 1 << 30, 4 << 30)]
-    );
+    let told = || {
+        let of = |one: Extent| (one.memory - MEMORY, one.guest, one.bytes, one.place);
+        let extents = shared.extents().unwrap().into_iter();
+        extents.map(of).collect::<Vec<_>>()
+    };
+    let above = (2 << 30, 4 << 30, 1 << 30, 4 << 30);
+    assert_eq!(told(), [(0, 0, 2 << 30, 0), above]);
     shared.tell_own(MEMORY, 1 << 30, 1 << 20);
-    let extents = shared.extents().unwrap();
-    assert_eq!(
-        extents.iter().map(of).collect::<Vec<_>>(),
-        [(0, 0, 1 << 30, 1 << 20)]
-    );
+    assert_eq!(told(), [(0, 0, 1 << 30, 1 << 20)]);
 }
 
 proptest! {
@@ -395,9 +391,7 @@ proptest! {
         }
         // The executor's own arguments.
         (wrong[14], wrong[15]) = (5, 1000);
-        if wrong[13] < 2 {
-            wrong[13] = 2;
-        }
+        wrong[13] = wrong[13].max(2);
         let mut guest = Guest::new(&words, 1, &wrong);
         guest.submit(0);
         prop_assert_eq!(guest.load(10_000, register::DONE, 8), 1);

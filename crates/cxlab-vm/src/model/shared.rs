@@ -146,13 +146,11 @@ impl<M: Memory> Model<M> {
                 }
             }
         }
-        match self.waits(lane) {
-            true => Taken::Waits,
-            false => {
-                self.count(lane, access);
-                Taken::Whole
-            }
+        let taken = self.taken(lane);
+        if taken == Taken::Whole {
+            self.count(lane, access);
         }
+        taken
     }
 
     /// A record of a line that the plugin's caches evict: a modified one is written back.

@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use tempfile::TempDir;
+
 use crate::ring::{Counters, Kind, Record, Shared, WORDS, WORDS_BEHIND};
 use crate::sys::{SharedWords, end_with_us};
 
@@ -131,21 +133,30 @@ fn expected(accesses: u64, sets: usize, ways: usize, lines: u64) -> (Vec<Record>
     (plain.records, plain.counters)
 }
 
-/// The test program, compiled into a folder of its own. `None` without a compiler.
-fn compiled(name: &str) -> Option<PathBuf> {
-    compiled_of(name, "drive.c")
+/// A test program, in a folder of its own.
+struct Program(TempDir);
+
+impl Program {
+    fn path(&self) -> PathBuf {
+        self.0.path().join("drive")
+    }
+
+    /// What it prints.
+    fn said<'a>(&self, arguments: impl IntoIterator<Item = &'a &'a str>) -> String {
+        let done = Command::new(self.path()).args(arguments).output();
+        String::from_utf8(done.unwrap().stdout).unwrap()
+    }
 }
 
-fn compiled_of(name: &str, source: &str) -> Option<PathBuf> {
+/// Compiles a test program. `None` without a compiler.
+fn compiled(source: &str) -> Option<Program> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = std::env::temp_dir().join(format!("cxlab-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let program = folder.join("drive");
+    let program = Program(tempfile::tempdir().unwrap());
     let done = Command::new("cc")
         .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
         .arg(root.join("../../adapters/qemu"))
         .arg("-o")
-        .arg(&program)
+        .arg(program.path())
         .arg(root.join("src/native").join(source))
         .status();
     match done {
@@ -160,8 +171,8 @@ fn compiled_of(name: &str, source: &str) -> Option<PathBuf> {
     }
 }
 
-fn started(program: &Path, words: &SharedWords, numbers: [u64; 4]) -> Child {
-    let mut command = Command::new(program);
+fn started(program: &Program, words: &SharedWords, numbers: [u64; 4]) -> Child {
+    let mut command = Command::new(program.path());
     command.arg(words.fd().to_string());
     command.args(numbers.map(|number| number.to_string()));
     end_with_us(&mut command);
@@ -196,7 +207,7 @@ fn drained(shared: Shared<'_>, mut each: impl FnMut(Record)) -> Counters {
 
 #[test]
 fn the_plugin_tells_of_every_miss_and_write_back_in_order_and_of_nothing_else() {
-    let Some(program) = compiled("filter") else {
+    let Some(program) = compiled("drive.c") else {
         return;
     };
     for (accesses, sets, ways, lines) in [
@@ -220,14 +231,13 @@ fn the_plugin_tells_of_every_miss_and_write_back_in_order_and_of_nothing_else() 
         assert_eq!(records.len(), wanted.len());
         assert_eq!(counters, counts);
     }
-    let _ = std::fs::remove_dir_all(program.parent().unwrap());
 }
 
 /// Measures the throughput of caches and ring, by processor time. The test asserts no time.
 #[test]
 #[ignore = "measures: cargo test --release -p cxlab-vm rate -- --ignored --nocapture"]
 fn rate_of_the_filter() {
-    let Some(program) = compiled("rate") else {
+    let Some(program) = compiled("drive.c") else {
         return;
     };
     for (name, lines) in [
@@ -249,7 +259,6 @@ fn rate_of_the_filter() {
             records as f64 / seconds / 1e6
         );
     }
-    let _ = std::fs::remove_dir_all(program.parent().unwrap());
 }
 
 /// Instructions in bytes, as the assembler writes them, and what they are: another 0, atomic 1, a flush 2,
@@ -283,27 +292,22 @@ const INSTRUCTIONS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn the_plugin_knows_atomic_instructions_flushes_and_fences() {
-    let Some(program) = compiled_of("decode", "decode.c") else {
+    let Some(program) = compiled("decode.c") else {
         return;
     };
-    let codes = INSTRUCTIONS.iter().map(|(_, code, _)| code);
-    let said = Command::new(&program).args(codes).output().unwrap().stdout;
-    let said = String::from_utf8_lossy(&said);
+    let said = program.said(INSTRUCTIONS.iter().map(|(_, code, _)| code));
     let wanted: Vec<&str> = INSTRUCTIONS.iter().map(|(_, _, is)| *is).collect();
     assert_eq!(said.lines().collect::<Vec<_>>(), wanted, "{INSTRUCTIONS:?}");
-    let _ = std::fs::remove_dir_all(program.parent().unwrap());
 }
 
 #[test]
 fn caches_lose_the_lines_that_an_accelerator_has_taken_and_no_others() {
-    let Some(program) = compiled_of("take", "take.c") else {
+    let Some(program) = compiled("take.c") else {
         return;
     };
-    let said = Command::new(&program).output().unwrap().stdout;
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let said = program.said([]);
     let words = WORDS_BEHIND.map(|word| word.to_string()).join(" ");
     // All lines fit the second cache, and each of those taken is missed once.
     let wanted = format!("words {words}\nheld 1500 wrong 0 left 0 kept 750 missed 750\n");
     assert_eq!(said, wanted);
-    let _ = std::fs::remove_dir_all(program.parent().unwrap());
 }

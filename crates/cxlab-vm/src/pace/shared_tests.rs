@@ -1,87 +1,20 @@
 //! Guests that share memory, as scripts under random schedules.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
+use super::tests::draw;
 use super::*;
 use crate::contents::Words;
-use crate::memory::{Demand, Place, SharedLine, Ticket};
+use crate::memory::tests::{Fixed, LATENCY_PS};
 use crate::model::{Limits, Processors};
-use crate::ring::{Record, Teller, WORDS};
+use crate::ring::{Record, Teller, WORDS, zeros};
 
-/// Latency of a request that reads a line or takes it from another guest.
-const LATENCY_PS: u64 = 100_000;
 /// Words of the memory that guests share: one line for each of the 8.
 const SHARED_WORDS: usize = 64;
-
-/// A device whose lines guests share. Of a coherent line it knows who has the only copy.
-struct Board {
-    coherent: bool,
-    now: u64,
-    ends: Vec<u64>,
-    owners: BTreeMap<u64, (usize, bool)>,
-}
-
-impl Memory for Board {
-    fn pools(&self, _: usize) -> Vec<String> {
-        vec!["local".to_owned(), "board".to_owned()]
-    }
-    fn pool_of(&self, place: Place) -> Option<usize> {
-        Some(usize::from(place.is_cxl()))
-    }
-    fn issue(&mut self, at_ps: u64, _: Place, _: bool) -> Ticket {
-        self.ends.push(at_ps + LATENCY_PS);
-        self.ends.len() as Ticket - 1
-    }
-    fn next_ps(&self) -> Option<u64> {
-        None
-    }
-    fn advance(&mut self, to_ps: u64) {
-        self.now = self.now.max(to_ps);
-    }
-    fn known(&self, ticket: Ticket) -> Option<u64> {
-        Some(self.ends[ticket as usize])
-    }
-    fn done(&mut self, ticket: Ticket) -> Option<u64> {
-        Some(self.ends[ticket as usize]).filter(|at| *at <= self.now)
-    }
-    fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
-        let end = self.ends[ticket as usize];
-        self.now = self.now.max(end);
-        Ok(end)
-    }
-    fn shared(&self, place: Place) -> Option<SharedLine> {
-        place.is_cxl().then_some(SharedLine {
-            memory: 0,
-            offset: place.address(),
-            coherent: self.coherent,
-        })
-    }
-    fn demand(&mut self, at_ps: u64, place: Place, demand: Demand) -> Option<(Ticket, bool)> {
-        let line = place.address();
-        let held = self.owners.get(&line).copied();
-        let mine = held.is_some_and(|(owner, _)| owner == place.guest());
-        match demand {
-            Demand::Load | Demand::Own if mine => {
-                let dirty = demand == Demand::Own || held.is_some_and(|(_, dirty)| dirty);
-                self.owners.insert(line, (place.guest(), dirty));
-                return None;
-            }
-            Demand::Load | Demand::Own => {
-                self.owners
-                    .insert(line, (place.guest(), demand == Demand::Own));
-            }
-            Demand::Drop if !mine => return None,
-            Demand::Drop | Demand::Flush => {
-                self.owners.remove(&line);
-            }
-        }
-        Some((self.issue(at_ps, place, false), true))
-    }
-}
 
 #[derive(Clone)]
 struct Memory64(Arc<Vec<AtomicU64>>);
@@ -112,6 +45,7 @@ enum Act {
 }
 
 /// A guest that follows a script.
+#[derive(Default)]
 struct Fake<'a> {
     teller: Teller<'a>,
     script: Vec<Act>,
@@ -123,7 +57,7 @@ struct Fake<'a> {
     /// The value that an addition has loaded.
     loaded: Option<u64>,
     seen: Vec<u64>,
-    cached: BTreeMap<u64, ()>,
+    cached: BTreeSet<u64>,
 }
 
 impl Fake<'_> {
@@ -138,12 +72,12 @@ impl Fake<'_> {
     }
 
     fn access(&mut self, line: u64, operation: u64, locked: bool, value: u64) {
-        let cached = self.cached.contains_key(&line);
+        let cached = self.cached.contains(&line);
         let flags = u64::from(locked) | u64::from(cached) << 1;
         self.teller.access(0, operation, [0, 8], flags);
         self.teller.value(0, value);
         match operation {
-            0 | 1 => _ = self.cached.insert(line, ()),
+            0 | 1 => _ = self.cached.insert(line),
             2 => _ = self.cached.remove(&line),
             _ => {}
         }
@@ -208,17 +142,11 @@ struct Became {
 }
 
 fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
-    let rings: Vec<Vec<AtomicU64>> = scripts
-        .iter()
-        .map(|_| (0..WORDS).map(|_| AtomicU64::new(0)).collect())
-        .collect();
-    let words = (0..SHARED_WORDS).map(|_| AtomicU64::new(0)).collect();
-    let memory = Memory64(Arc::new(words));
-    let board = Board {
-        coherent,
-        now: 0,
-        ends: Vec::new(),
-        owners: BTreeMap::new(),
+    let rings: Vec<_> = scripts.iter().map(|_| zeros(WORDS)).collect();
+    let memory = Memory64(Arc::new(zeros(SHARED_WORDS)));
+    let board = Fixed {
+        coherent: Some(coherent),
+        ..Fixed::default()
     };
     let processors = Processors {
         count: 1,
@@ -232,32 +160,23 @@ fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
     let shared = rings.iter().map(|words| (Shared::new(words).unwrap(), 1));
     let mut pace = Pace::new(model, shared, 0);
     let mut fakes: Vec<Fake<'_>> = (rings.iter().zip(scripts))
-        .map(|(words, script)| Fake {
-            teller: Teller::new(words),
-            script: [vec![Act::Compute(1)], script.clone()].concat(),
-            next: 0,
-            own_ps: 0,
-            head: 0,
-            waits: false,
-            loaded: None,
-            seen: Vec::new(),
-            cached: BTreeMap::new(),
+        .map(|(words, script)| {
+            let mut fake = Fake {
+                teller: Teller::new(words),
+                script: [vec![Act::Compute(1)], script.clone()].concat(),
+                // Every guest begins its program.
+                waits: true,
+                ..Fake::default()
+            };
+            fake.post(64 | 3);
+            fake
         })
         .collect();
-    // Every guest begins its program.
-    for fake in &mut fakes {
-        fake.post(64 | 3);
-        fake.waits = true;
-        fake.next = 0;
-    }
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut still = 0;
     let mut ended = vec![false; fakes.len()];
     while still < 200 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let guest = (state >> 8) as usize % (fakes.len() + 1);
+        let guest = (draw(&mut state) >> 8) as usize % (fakes.len() + 1);
         let went = match fakes.get_mut(guest) {
             Some(fake) => {
                 let went = fake.act();
@@ -274,18 +193,14 @@ fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
         still = if went { 0 } else { still + 1 };
     }
     assert!(ended.iter().all(|ended| *ended), "a guest waits for ever");
-    let ended_ps = fakes
-        .iter()
-        .map(|fake| fake.own_ps + fake.teller.charged_ps(0));
+    let stored = |line: usize| memory.0[8 * line].load(Ordering::Relaxed);
+    let ended_ps = |fake: &Fake<'_>| fake.own_ps + fake.teller.charged_ps(0);
+    let counts = |guest| pace.model.shared_counts(guest);
     Became {
-        stored: (0..8)
-            .map(|line| memory.0[8 * line].load(Ordering::Relaxed))
-            .collect(),
-        ended_ps: ended_ps.collect(),
+        stored: (0..8).map(stored).collect(),
+        ended_ps: fakes.iter().map(ended_ps).collect(),
         seen: fakes.into_iter().map(|fake| fake.seen).collect(),
-        counts: (0..scripts.len())
-            .map(|guest| pace.model.shared_counts(guest))
-            .collect(),
+        counts: (0..scripts.len()).map(counts).collect(),
         late: pace.late(),
     }
 }
@@ -388,7 +303,7 @@ fn a_coherent_store_is_seen_at_once_and_costs_the_other_its_copy() {
 fn a_request_waits_for_that_of_another_guest_to_the_same_line() {
     let one = vec![Act::Get(2)];
     let became = run(true, &[one.clone(), one], 1);
-    let took: Vec<u64> = became.ended_ps.clone();
+    let took = &became.ended_ps;
     assert_eq!(took[0].abs_diff(took[1]), LATENCY_PS, "{became:?}");
 }
 

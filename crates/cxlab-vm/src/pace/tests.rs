@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::memory::{Place, Ticket};
 use crate::model::{Limits, Processors};
-use crate::ring::{Record, Teller, WORDS};
+use crate::ring::{Record, Teller, WORDS, zeros};
 
 /// The shared server takes 50 ns for each line, one after another, and a response takes 20 ns back.
 const SERVICE_PS: u64 = 50_000;
@@ -70,6 +70,7 @@ enum Act {
 }
 
 /// A processor of a guest that follows a script.
+#[derive(Default)]
 struct Fake<'a> {
     teller: Teller<'a>,
     lane: usize,
@@ -98,12 +99,7 @@ impl<'a> Fake<'a> {
             teller: Teller::new(words),
             lane,
             script,
-            next: 0,
-            asleep: false,
-            own_ps: 0,
-            idle_ns: 0,
-            head: 0,
-            clock_ps: 0,
+            ..Fake::default()
         }
     }
 
@@ -172,7 +168,8 @@ impl<'a> Fake<'a> {
     }
 }
 
-fn draw(state: &mut u64) -> u64 {
+/// The next random number (xorshift).
+pub(super) fn draw(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
@@ -188,10 +185,6 @@ struct Became {
     late: Late,
 }
 
-fn words() -> Vec<AtomicU64> {
-    (0..WORDS).map(|_| AtomicU64::new(0)).collect()
-}
-
 const PROCESSORS: Processors = Processors {
     count: 1,
     limits: Limits {
@@ -202,78 +195,59 @@ const PROCESSORS: Processors = Processors {
 
 /// Runs scripts in an order drawn from a seed, until all have ended. Panics on a deadlock.
 fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
-    let words: Vec<Vec<AtomicU64>> = scripts.iter().map(|_| words()).collect();
+    let words: Vec<_> = scripts.iter().map(|_| zeros(WORDS)).collect();
     let rings = words.iter().map(|words| (Shared::new(words).unwrap(), 1));
     let model = Model::new(Server::default(), &vec![PROCESSORS; scripts.len()]);
     let mut pace = Pace::new(model, rings, window_ps);
-    let mut fakes: Vec<Fake<'_>> = words
-        .iter()
-        .zip(scripts)
-        .map(|(words, script)| Fake::new(words, 0, script.clone()))
-        .collect();
+    let fakes = words.iter().zip(scripts);
+    let fakes = fakes.map(|(words, script)| Fake::new(words, 0, script.clone()));
+    let mut fakes: Vec<Fake<'_>> = fakes.collect();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut marks = Vec::new();
     let mut gone = vec![false; fakes.len()];
     let mut still = 0;
-    while still < 4 * fakes.len() + 4 {
-        let drawn = draw(&mut state);
-        // The model acts as often as a guest, or rarely.
-        let often = 1 + (drawn >> 50) % 8;
-        let went = match (drawn >> 20) % often {
-            0 => {
-                let mut on_mark = |guest, number, now: Moment| {
-                    marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
-                };
-                pace.step(&mut on_mark).unwrap()
-            }
-            _ => false,
+    // Each returns whether something went on.
+    let mut model = |pace: &mut Pace<'_, Server>| {
+        let mut on_mark = |guest, number, now: Moment| {
+            marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
         };
-        let guest = (drawn >> 8) as usize % fakes.len();
+        pace.step(&mut on_mark).unwrap()
+    };
+    let mut act = |pace: &mut Pace<'_, Server>, guest: usize, tells: bool| {
         let did = match gone[guest] {
             true => Did::Nothing,
-            false => fakes[guest].act(drawn & 1 == 1),
+            false => fakes[guest].act(tells),
         };
         if did == Did::Gone {
             gone[guest] = true;
             pace.end(guest);
         }
-        still = match went || did != Did::Nothing {
-            true => 0,
+        did != Did::Nothing
+    };
+    while still < 4 * scripts.len() + 4 {
+        let drawn = draw(&mut state);
+        // The model acts as often as a guest, or rarely.
+        let often = 1 + (drawn >> 50) % 8;
+        let mut went = (drawn >> 20).is_multiple_of(often) && model(&mut pace);
+        let guest = (drawn >> 8) as usize % scripts.len();
+        went |= act(&mut pace, guest, drawn & 1 == 1);
+        if !went {
             // Random draws are no proof, so the model and each guest try once more, and
             // none may be able to act.
-            false => {
-                let mut moves = pace.step(&mut |guest, number, now: Moment| {
-                    marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
-                });
-                for (guest, fake) in fakes.iter_mut().enumerate() {
-                    if gone[guest] {
-                        continue;
-                    }
-                    match fake.act(false) {
-                        Did::Nothing => {}
-                        Did::Something => moves = Ok(true),
-                        Did::Gone => {
-                            gone[guest] = true;
-                            pace.end(guest);
-                            moves = Ok(true);
-                        }
-                    }
-                }
-                match moves.unwrap() {
-                    true => 0,
-                    false => still + 1,
-                }
+            went = model(&mut pace);
+            for guest in 0..scripts.len() {
+                went |= act(&mut pace, guest, false);
             }
-        };
+        }
+        still = if went { 0 } else { still + 1 };
     }
     assert!(gone.iter().all(|gone| *gone), "nobody can go on: {gone:?}");
     marks.sort_unstable();
+    let guests = || 0..scripts.len();
     Became {
-        charged_ps: (0..fakes.len())
-            .map(|guest| pace.model.charged_ps(guest))
-            .collect(),
-        pools: (0..fakes.len())
-            .map(|guest| pace.model.counts(guest).to_vec())
+        charged_ps: guests().map(|one| pace.model.charged_ps(one)).collect(),
+        pools: guests()
+            .map(|one| pace.model.counts(one).to_vec())
             .collect(),
         marks,
         late: pace.late(),
@@ -299,32 +273,20 @@ fn guests_that_meet_slow_one_another_as_the_server_they_share_says() {
     let both = run(&[chase(500), chase(500)], 0, 1);
     // 100 ns for each load in turn, less what the first did not wait at the beginning.
     for charged in &both.charged_ps {
-        assert!(
-            charged.abs_diff(500 * 2 * SERVICE_PS) <= 2 * SERVICE_PS,
-            "{both:?}"
-        );
+        let off = charged.abs_diff(500 * 2 * SERVICE_PS);
+        assert!(off <= 2 * SERVICE_PS, "{both:?}");
     }
 }
 
 #[test]
 fn what_a_guest_does_later_does_not_slow_what_another_did_before() {
     // The second guest computes for long before its first request. QEMU runs it first.
-    let late = program(
-        [Act::Compute(1_000_000_000)]
-            .into_iter()
-            .chain((0..50).map(Act::Load)),
-    );
+    let computes = [Act::Compute(1_000_000_000)].into_iter();
+    let late = program(computes.chain((0..50).map(Act::Load)));
     for seed in 0..20 {
         let both = run(&[chase(100), late.clone()], 0, seed);
         assert_eq!(both.charged_ps[0], 100 * (SERVICE_PS + BACK_PS));
-        assert_eq!(
-            both.late,
-            Late {
-                late: 0,
-                most_ps: 0,
-                ..both.late
-            }
-        );
+        assert_eq!((both.late.late, both.late.most_ps), (0, 0));
     }
 }
 
@@ -335,22 +297,19 @@ fn programs_begin_together_at_the_time_that_the_farthest_has_reached() {
     short.extend(chase(10));
     long.extend(chase(10));
     let both = run(&[short, long], 0, 3);
-    let begins: Vec<_> = both
-        .marks
-        .iter()
-        .filter(|(_, number, _)| *number == BEGIN)
-        .collect();
+    let begins = both.marks.iter().filter(|(_, number, _)| *number == BEGIN);
+    let begins: Vec<u64> = begins.map(|(.., at)| *at).collect();
     let [first, second, third, fourth] = begins[..] else {
         panic!("{both:?}")
     };
-    assert_eq!((first.2, third.2), (0, 0));
-    assert_eq!(second.2, fourth.2);
-    assert!(second.2 >= 100 * (SERVICE_PS + BACK_PS));
+    assert_eq!((first, third), (0, 0));
+    assert_eq!(second, fourth);
+    assert!(second >= 100 * (SERVICE_PS + BACK_PS));
 }
 
 #[test]
 fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
-    let (one, other) = (words(), words());
+    let (one, other) = (zeros(WORDS), zeros(WORDS));
     let rings = [&one, &other].map(|words| (Shared::new(words).unwrap(), 1));
     let mut pace = Pace::new(Model::new(Server::default(), &[PROCESSORS; 2]), rings, 0);
     let mut awake = Fake::new(&one, 0, chase(100));
@@ -374,7 +333,7 @@ fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
 /// A processor that waits inside QEMU for another of its guest publishes no time.
 #[test]
 fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
-    let (one, other) = (words(), words());
+    let (one, other) = (zeros(WORDS), zeros(WORDS));
     let rings = [(&one, 1), (&other, 2)].map(|(words, count)| (Shared::new(words).unwrap(), count));
     let two = Processors {
         count: 2,
@@ -460,9 +419,8 @@ proptest! {
 #[test]
 fn with_a_window_some_are_late() {
     let scripts = [chase(300), chase(300), chase(300)];
-    let late: Vec<u64> = (0..10)
-        .map(|seed| run(&scripts, 1_000_000, seed).late.most_ps)
-        .collect();
+    let late = |seed| run(&scripts, 1_000_000, seed).late.most_ps;
+    let late: Vec<u64> = (0..10).map(late).collect();
     assert!(late.iter().any(|late| *late > 0), "{late:?}");
     assert!(late.iter().all(|late| *late < 1_000_000), "{late:?}");
 }

@@ -52,40 +52,27 @@ pub struct Job<'a> {
 }
 
 /// Reason why a guest did not complete.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub enum SessionError {
     /// QEMU could not be started, or ended before the guest had finished.
+    #[error("QEMU ended early: {0}")]
     Qemu(String),
     /// The guest reported something that does not work.
+    #[error("the guest: {0}")]
     Guest(String),
     /// The guest exceeded its time limit.
+    #[error("the guest was not done after {} s (--timeout)", .0.as_secs())]
     Limit(Duration),
     /// A memory backend never responded.
-    Stuck(Stuck),
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
     /// A system call failed.
-    System(io::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
-
-impl std::fmt::Display for SessionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            SessionError::Qemu(text) => write!(f, "QEMU ended early: {text}"),
-            SessionError::Guest(text) => write!(f, "the guest: {text}"),
-            SessionError::Limit(limit) => write!(
-                f,
-                "the guest was not done after {} s (--timeout)",
-                limit.as_secs()
-            ),
-            SessionError::Stuck(stuck) => stuck.fmt(f),
-            SessionError::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for SessionError {}
 
 /// Result of a program's run.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Run {
     /// Name of the memory to which the program was bound.
     pub memory: String,
@@ -132,7 +119,7 @@ pub struct Region {
 }
 
 /// Result of a guest.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Outcome {
     /// Time on this machine until the first process, in seconds, if the guest was booted.
     pub boot_s: Option<f64>,
@@ -191,7 +178,7 @@ pub fn run<M: Memory>(
     let mut memories: Vec<Box<dyn Words>> = Vec::new();
     let mut descriptors = Descriptors::default();
     for (size, descriptor) in memory.shared_sizes().iter().zip(&mut descriptors.memories) {
-        let own = SharedWords::new((size / 8) as usize).map_err(SessionError::System)?;
+        let own = SharedWords::new((size / 8) as usize)?;
         *descriptor = own.fd();
         memories.push(Box::new(own));
     }
@@ -201,19 +188,12 @@ pub fn run<M: Memory>(
         words.push(own);
         guests.push(guest);
     }
-    let rings: Result<Vec<Shared<'_>>, SessionError> = words.iter().map(shared).collect();
-    let rings = rings?;
+    let rings = words.iter().map(shared).collect::<Result<Vec<_>, _>>()?;
     let processors: Vec<Processors> = starts.iter().map(|start| start.job.processors).collect();
     let mut model = Model::new(memory, &processors);
     model.share(memories);
-    let mut pace = Pace::new(
-        model,
-        rings
-            .iter()
-            .copied()
-            .zip(processors.iter().map(|one| one.count)),
-        window_ps,
-    );
+    let counts = processors.iter().map(|one| one.count);
+    let mut pace = Pace::new(model, rings.iter().copied().zip(counts), window_ps);
     for (guest, executor) in devices.into_iter().enumerate() {
         let Some(executor) = executor else { continue };
         let process = guests[guest].child.0.id();
@@ -254,10 +234,7 @@ pub fn run<M: Memory>(
             .map(|listener| listener.join().map_err(early))
             .collect();
         // A stuck memory backend takes precedence, because it is the reason why QEMU was ended.
-        let charged = consumer
-            .join()
-            .map_err(early)?
-            .map_err(SessionError::Stuck)?;
+        let charged = consumer.join().map_err(early)??;
         let mut guests = heard?;
         for (outcome, phases) in guests.iter_mut().zip(charged.phases) {
             let runs = outcome.iter_mut().flat_map(|outcome| &mut outcome.runs);
@@ -279,22 +256,19 @@ fn start_one(
     has_device: bool,
     descriptors: Descriptors,
 ) -> Result<(SharedWords, Guest), SessionError> {
-    let number = match has_device {
-        true => WORDS_WITH_DEVICE,
-        false => WORDS,
-    };
-    let words = SharedWords::new(number).map_err(SessionError::System)?;
+    let number = if has_device { WORDS_WITH_DEVICE } else { WORDS };
+    let words = SharedWords::new(number)?;
     shared(&words)?;
     let descriptors = Descriptors {
         shared: words.fd(),
         ..descriptors
     };
     let guest = match start.snapshot {
-        None => Guest::boot(&start.job, descriptors)?,
+        None => Guest::launch(&start.job, descriptors)?,
         Some(snapshot) => Guest::restore(&start.job, descriptors, snapshot)?,
     };
     // The descriptor is not for guests that are started later.
-    private(&words).map_err(SessionError::System)?;
+    private(&words)?;
     Ok((words, guest))
 }
 
@@ -322,7 +296,7 @@ pub enum SaveAt {
 /// # Errors
 /// [`SessionError`]. QEMU has ended in any case.
 pub fn save(job: &Job<'_>, making: Making, at: SaveAt) -> Result<Snapshot, SessionError> {
-    let words = SharedWords::new(WORDS).map_err(SessionError::System)?;
+    let words = SharedWords::new(WORDS)?;
     // The plugin needs the ring, although it writes no record yet.
     let ring = shared(&words)?;
     let line = Line::new()?;
@@ -342,13 +316,13 @@ pub fn save(job: &Job<'_>, making: Making, at: SaveAt) -> Result<Snapshot, Sessi
     }
     monitor.save(&making.folder().join("state"))?;
     guest.child.end();
-    std::fs::write(making.folder().join("console"), &guest.said).map_err(SessionError::System)?;
-    making.finish().map_err(SessionError::System)
+    std::fs::write(making.folder().join("console"), &guest.said)?;
+    Ok(making.finish()?)
 }
 
 fn shared(words: &SharedWords) -> Result<Shared<'_>, SessionError> {
-    Shared::new(words.words())
-        .ok_or_else(|| SessionError::System(io::Error::other("the shared memory is too small")))
+    let shared = Shared::new(words.words());
+    Ok(shared.ok_or_else(|| io::Error::other("the shared memory is too small"))?)
 }
 
 /// A child process that ends when this value is dropped.
@@ -391,10 +365,6 @@ struct Guest {
 }
 
 impl Guest {
-    fn boot(job: &Job<'_>, descriptors: Descriptors) -> Result<Guest, SessionError> {
-        Guest::launch(job, descriptors)
-    }
-
     /// Starts QEMU with its monitor.
     fn start(
         job: &Job<'_>,
@@ -415,9 +385,9 @@ impl Guest {
         descriptors: Descriptors,
         snapshot: &Snapshot,
     ) -> Result<Guest, SessionError> {
-        let said = std::fs::read(snapshot.console()).map_err(SessionError::System)?;
-        let state = std::fs::File::open(snapshot.state()).map_err(SessionError::System)?;
-        inherited(&state).map_err(SessionError::System)?;
+        let said = std::fs::read(snapshot.console())?;
+        let state = std::fs::File::open(snapshot.state())?;
+        inherited(&state)?;
         let (mut guest, mut monitor) = Guest::start(job, descriptors, Line::new()?)?;
         let restored = monitor.restore(&state);
         restored.map_err(|error| guest.explained(error))?;
@@ -514,7 +484,7 @@ impl Guest {
         }
         if !self.talk.done && !failed() {
             // The stream has ended, so QEMU has ended or soon will.
-            self.child.0.wait().map_err(SessionError::System)?;
+            self.child.0.wait()?;
             let said = self.errors.take().and_then(|errors| errors.join().ok());
             return Err(SessionError::Qemu(self.talk.why(&said.unwrap_or_default())));
         }
@@ -572,10 +542,6 @@ pub fn write_initrd(base: &Path, own: &[u8], to: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = std::fs::File::options()
-        .write(true)
-        .create_new(true)
-        .open(to)?;
-    io::Write::write_all(&mut file, &whole)?;
+    std::fs::File::create_new(to)?.write_all(&whole)?;
     Ok(to.to_owned())
 }

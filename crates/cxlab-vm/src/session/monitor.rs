@@ -4,9 +4,10 @@
 //! devices is transferred, about a megabyte. The capability "x-ignore-shared"
 //! leaves memory in shared files out.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
@@ -30,8 +31,8 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn new() -> Result<Line, SessionError> {
-        let (ours, theirs) = UnixStream::pair().map_err(SessionError::System)?;
-        inherited(&theirs).map_err(SessionError::System)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        inherited(&theirs)?;
         Ok(Line { ours, theirs })
     }
 
@@ -44,10 +45,8 @@ impl Line {
     pub(super) fn open(self) -> Result<Monitor, SessionError> {
         // Only QEMU may have its end open, so that its exit closes the connection.
         drop(self.theirs);
-        self.ours
-            .set_read_timeout(Some(ANSWER))
-            .map_err(SessionError::System)?;
-        let reader = BufReader::new(self.ours.try_clone().map_err(SessionError::System)?);
+        self.ours.set_read_timeout(Some(ANSWER))?;
+        let reader = BufReader::new(self.ours.try_clone()?);
         let mut monitor = Monitor {
             writer: self.ours,
             reader,
@@ -109,12 +108,18 @@ impl Monitor {
     pub(super) fn save(&mut self, to: &Path) -> Result<(), SessionError> {
         self.ask("stop", json!({}))?;
         self.leave_memory_out()?;
-        let socket = Socket::new().map_err(SessionError::System)?;
-        let mut file = File::create(to).map_err(SessionError::System)?;
-        let uri = format!("unix:{}", socket.path.display());
+        // A socket at a short path, because those longer than 107 bytes do not work, in a folder that
+        // other users cannot enter.
+        let mut folder = tempfile::Builder::new();
+        let folder = folder.permissions(Permissions::from_mode(0o700));
+        let folder = folder.prefix("cxlab-").tempdir()?;
+        let path = folder.path().join("state");
+        let listener = UnixListener::bind(&path)?;
+        let mut file = File::create(to)?;
+        let uri = format!("unix:{}", path.display());
         thread::scope(|scope| {
             let copied = scope.spawn(|| {
-                let (mut stream, _) = socket.listener.accept()?;
+                let (mut stream, _) = listener.accept()?;
                 stream.set_read_timeout(Some(ANSWER))?;
                 io::copy(&mut stream, &mut file)?;
                 file.sync_all()
@@ -122,14 +127,14 @@ impl Monitor {
             let asked = self.ask("migrate", json!({ "uri": uri }));
             if asked.is_err() {
                 // QEMU will not connect, so this connection ends the thread's wait.
-                drop(UnixStream::connect(&socket.path));
+                drop(UnixStream::connect(&path));
             }
             let saved = asked.and_then(|_| self.migrated());
             let copied = copied
                 .join()
                 .map_err(|_| wrong("its state could not be copied".to_owned()))?;
             saved?;
-            copied.map_err(SessionError::System)
+            Ok(copied?)
         })
     }
 
@@ -183,36 +188,4 @@ impl Monitor {
 
 fn wrong(text: String) -> SessionError {
     SessionError::Qemu(text)
-}
-
-/// A socket at a short path (paths longer than 107 bytes do not work), in a
-/// folder that other users cannot enter.
-struct Socket {
-    folder: std::path::PathBuf,
-    path: std::path::PathBuf,
-    listener: UnixListener,
-}
-
-impl Socket {
-    fn new() -> io::Result<Socket> {
-        use std::os::unix::fs::DirBuilderExt;
-        let folder = std::env::temp_dir().join(format!("cxlab-{}", crate::snapshot::unique()));
-        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        let path = folder.join("state");
-        let listener = UnixListener::bind(&path).inspect_err(|_| {
-            let _ = std::fs::remove_dir(&folder);
-        })?;
-        Ok(Socket {
-            folder,
-            path,
-            listener,
-        })
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_dir(&self.folder);
-    }
 }

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::{MOST_RUNS, Outcome, Region, Run, Span};
+use super::{MOST_RUNS, Outcome, Region, Run};
 use crate::console::{Console, Said};
-use crate::ring::ClockState;
 
 /// Bytes of a program's output that a report keeps.
 pub(super) const MOST_OUTPUT: usize = 64 << 10;
@@ -29,18 +28,7 @@ impl Talk {
     pub(super) fn new(began: Instant) -> Talk {
         Talk {
             began,
-            outcome: Outcome {
-                boot_s: None,
-                ready_s: None,
-                restored_s: None,
-                wall_s: 0.0,
-                clock: ClockState::Unknown,
-                overlay: 0,
-                clocksource: String::new(),
-                regions: Vec::new(),
-                runs: Vec::new(),
-                console: Vec::new(),
-            },
+            outcome: Outcome::default(),
             current: None,
             kept: 0,
             failed: None,
@@ -72,11 +60,7 @@ impl Talk {
                 self.kept = 0;
                 self.current = Some(Run {
                     memory,
-                    exit_code: 0,
-                    guest_s: None,
-                    output: Vec::new(),
-                    span: Span::default(),
-                    interest: Vec::new(),
+                    ..Run::default()
                 });
             }
             Said::Took(nanos) => {
