@@ -18,16 +18,15 @@ pub trait System {
     fn encode(&self, world: &Self::World) -> Self::Code;
     fn decode(&self, code: &[u64]) -> Self::World;
     /// Lists all possible next steps; `Err` is a broken property.
-    fn moves(
-        &self,
-        world: &Self::World,
-        out: &mut Vec<(Self::Move, Result<Self::World, Property>)>,
-    );
+    fn moves(&self, world: &Self::World, out: &mut Steps<Self>);
     /// Whether the move helps to end what is in flight, instead of beginning something new.
     fn drains(&self, step: Self::Move) -> bool;
     /// Whether no message and no operation is in flight.
     fn is_quiet(&self, world: &Self::World) -> bool;
 }
+
+/// Moves of a system, each with the state after it or a broken property.
+pub type Steps<S> = Vec<(<S as System>::Move, Result<<S as System>::World, Property>)>;
 
 /// The result of a search.
 pub struct Found<S: System + ?Sized> {
