@@ -3,37 +3,20 @@
 
 mod common;
 
-use common::{Stub, end, link, message, wire};
+use common::{Node, Stub, Tested, end, link, message, wire};
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
-use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
+use cxlab_engine::{Ctx, Monitor, Simulation, Stop};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_link::{LinkParams, PacketHeader, Parcel};
 use cxlab_protocol::Opcode;
 
-#[allow(clippy::large_enum_variant)]
-enum Node {
-    Stub(Stub),
-    Bus(Bus),
-}
-
-impl Component for Node {
-    type Payload = Parcel;
-    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Node::Stub(stub) = self {
-            stub.start(ctx);
-        }
-    }
+impl Tested for Bus {
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        match self {
-            Node::Stub(stub) => stub.receive(ctx, port, parcel),
-            Node::Bus(bus) => bus.receive(ctx, port, parcel),
-        }
+        Bus::receive(self, ctx, port, parcel);
     }
+
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        match self {
-            Node::Stub(stub) => stub.wake(ctx, token),
-            Node::Bus(bus) => bus.wake(ctx, token),
-        }
+        Bus::wake(self, ctx, token);
     }
 }
 
@@ -57,23 +40,15 @@ fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
         ..link(1)
     };
     let slow = link(1);
-    let mut ends: Vec<Node> = (0..2)
-        .map(|_| Node::Stub(Stub::new(end(&attach, 0, 1))))
-        .collect();
-    for (side, (count, opcode)) in [(left, Opcode::MemRd), (right, Opcode::Cmp)]
-        .iter()
-        .enumerate()
-    {
-        let Node::Stub(stub) = &mut ends[side] else {
-            panic!("a stub")
-        };
-        let (from, to) = (side as u16, 1 - side as u16);
-        stub.script
-            .extend((0..*count).map(|tag| (0, message(*opcode, from, to, 0, tag))));
+    let mut nodes = Vec::new();
+    for (from, (count, opcode)) in (0u16..).zip([(left, Opcode::MemRd), (right, Opcode::Cmp)]) {
+        let mut stub = Stub::new(end(&attach, 0, 1));
+        let messages = (0..count).map(|tag| (0, message(opcode, from, 1 - from, 0, tag)));
+        stub.script.extend(messages);
+        nodes.push(Node::Stub(stub));
     }
-    let ports = [end(&slow, 0, 1), end(&slow, 1, 1)];
-    ends.push(Node::Bus(Bus::new(BusConfig {
-        ports,
+    nodes.push(Node::Tested(Bus::new(BusConfig {
+        ports: [end(&slow, 0, 1), end(&slow, 1, 1)],
         turnaround_ps: TURN,
         burst,
     })));
@@ -82,15 +57,13 @@ fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
         vec![wire(&attach, 2, 1)],
         vec![wire(&slow, 0, 0), wire(&slow, 1, 0)],
     ];
-    let mut simulation = Simulation::new(ends, wires);
+    let mut simulation = Simulation::new(nodes, wires);
     let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
     assert_eq!(outcome.stop, Stop::Exhausted);
     let mut all = Vec::new();
-    for (node, from) in simulation.components().zip(['r', 'l']) {
-        let Node::Stub(stub) = node else {
-            panic!("a stub")
-        };
-        all.extend(stub.seen.iter().map(|(at, _)| (*at, from)));
+    for (number, from) in [(0, 'r'), (1, 'l')] {
+        let seen = &simulation.component_mut(number).stub().seen;
+        all.extend(seen.iter().map(|(at, _)| (*at, from)));
     }
     all.sort_unstable();
     assert_eq!(all.len(), (left + right) as usize, "everything arrives");
@@ -107,27 +80,18 @@ fn runs(all: &[(u64, char)]) -> Vec<(char, usize)> {
 #[test]
 fn a_change_of_direction_costs_a_turnaround_and_a_message_in_a_row_none() {
     let first = ATTACH + TURN + MESSAGE + FLIGHT;
-    assert_eq!(
-        run(2, 0, 16),
-        [(first, 'l'), (first + MESSAGE, 'l')],
-        "it leads left at first"
-    );
+    let two = [(first, 'l'), (first + MESSAGE, 'l')];
+    assert_eq!(run(2, 0, 16), two, "it leads left at first");
     assert_eq!(run(1, 1, 16), [(first, 'l'), (first + TURN + MESSAGE, 'r')]);
 }
 
 #[test]
 fn a_direction_yields_after_its_burst_and_goes_on_when_nobody_waits() {
     let all = run(10, 4, 3);
-    assert_eq!(
-        runs(&all),
-        [('l', 3), ('r', 3), ('l', 3), ('r', 1), ('l', 4)]
-    );
-    let busy = 14 * MESSAGE + 5 * TURN;
-    assert_eq!(
-        all[13].0,
-        ATTACH + busy + FLIGHT,
-        "messages and turnarounds, and no gap"
-    );
+    let expected = [('l', 3), ('r', 3), ('l', 3), ('r', 1), ('l', 4)];
+    assert_eq!(runs(&all), expected);
+    let end = ATTACH + 14 * MESSAGE + 5 * TURN + FLIGHT;
+    assert_eq!(all[13].0, end, "messages and turnarounds, and no gap");
 }
 
 #[test]

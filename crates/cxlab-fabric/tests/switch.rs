@@ -6,46 +6,52 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Stub, end, link, message, wire};
+use common::{Node, Stub, Tested, end, link, message, wire};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
+use cxlab_engine::{Ctx, Monitor, Simulation, Stop};
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
 use cxlab_fabric::switch::{Arbitration, Switch, SwitchConfig, SwitchParams};
 use cxlab_link::{BufferId, CreditTable, LinkParams, Parcel};
 use cxlab_protocol::{Channel, Message, Opcode};
 
-#[allow(clippy::large_enum_variant)]
-enum Node {
-    Stub(Stub),
-    Switch(Switch),
+impl Tested for Switch {
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, _parcel: &Parcel) {
+        self.arrive(ctx, port);
+    }
+
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        Switch::wake(self, ctx, token);
+    }
 }
 
-impl Component for Node {
-    type Payload = Parcel;
-    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Node::Stub(stub) = self {
-            stub.start(ctx);
-        }
+/// Links of which the one of an endpoint has these receive buffers.
+fn narrow(endpoint: usize, credits: CreditTable) -> impl Fn(usize) -> LinkParams {
+    move |other| LinkParams {
+        credits: match other == endpoint {
+            true => credits,
+            false => CreditTable::default(),
+        },
+        ..link(1)
     }
-    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        match self {
-            Node::Stub(stub) => stub.receive(ctx, port, parcel),
-            Node::Switch(switch) => switch.arrive(ctx, port),
-        }
+}
+
+/// A ring of switches, each with a host and a device.
+fn ring(switches: usize) -> FabricGraph {
+    let mut graph = FabricGraph::new(&Endpoints::numbered(switches, switches));
+    for switch in 0..switches {
+        graph.add_switch(format!("s{switch}"), 0);
+        graph.add_link(switch, (switch + 1) % switches);
+        graph.attach(switch, switch);
+        graph.attach(switches + switch, switch);
     }
-    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        match self {
-            Node::Stub(stub) => stub.wake(ctx, token),
-            Node::Switch(switch) => switch.wake(ctx, token),
-        }
-    }
+    graph
 }
 
 struct Fabric {
-    simulation: Simulation<Node>,
+    simulation: Simulation<Node<Switch>>,
     tables: Arc<RoutingTables>,
 }
 
@@ -90,7 +96,7 @@ impl Fabric {
                 tables,
                 rng,
             };
-            nodes.push(Node::Switch(Switch::new(config)));
+            nodes.push(Node::Tested(Switch::new(config)));
             wires.push(own);
         }
         Fabric {
@@ -113,10 +119,13 @@ impl Fabric {
     }
 
     fn stub(&mut self, number: usize) -> &mut Stub {
-        match self.simulation.component_mut(number) {
-            Node::Stub(stub) => stub,
-            Node::Switch(_) => panic!("{number} is a switch"),
-        }
+        self.simulation.component_mut(number).stub()
+    }
+
+    /// Has the source of a message send it at a time in picoseconds.
+    fn send(&mut self, at: u64, message: Message) {
+        let source = usize::from(message.source.0);
+        self.stub(source).script.push_back((at, message));
     }
 
     fn run(&mut self) {
@@ -129,8 +138,7 @@ impl Fabric {
 fn two_inputs_share_an_output_evenly() {
     let mut fabric = Fabric::star(2, 1, Arbitration::RoundRobin, |_| link(1));
     for host in 0..2u16 {
-        let requests = (0..100).map(|tag| (0, message(Opcode::MemRd, host, 2, 0, tag)));
-        fabric.stub(host as usize).script.extend(requests);
+        (0..100).for_each(|tag| fabric.send(0, message(Opcode::MemRd, host, 2, 0, tag)));
     }
     fabric.run();
     let seen = &fabric.stub(2).seen;
@@ -152,14 +160,12 @@ fn the_oldest_transaction_goes_first_under_age_arbitration() {
     ] {
         let mut fabric = Fabric::star(3, 1, arbitration, |_| link(100));
         // A long message keeps the output busy until all other messages wait.
-        fabric
-            .stub(2)
-            .script
-            .push_back((0, message(Opcode::MemWr, 2, 3, 9, 9)));
+        fabric.send(0, message(Opcode::MemWr, 2, 3, 9, 9));
         for (host, ages) in [(0, [5, 6, 100, 101]), (1, [1, 50, 51, 200])] {
             let at = 110_000 + u64::from(host);
-            let requests = ages.map(|age| (at, message(Opcode::MemRd, host, 3, age, age as u32)));
-            fabric.stub(host as usize).script.extend(requests);
+            for age in ages {
+                fabric.send(at, message(Opcode::MemRd, host, 3, age, age as u32));
+            }
         }
         fabric.run();
         assert_eq!(fabric.stub(3).tags(), expected, "{arbitration:?}");
@@ -168,64 +174,34 @@ fn the_oldest_transaction_goes_first_under_age_arbitration() {
 
 #[test]
 fn a_blocked_output_holds_nothing_back_for_another() {
-    let narrow = CreditTable {
+    let one = CreditTable {
         m2s_req: Some(1),
         ..CreditTable::default()
     };
-    let mut fabric = Fabric::star(1, 2, Arbitration::RoundRobin, |endpoint| LinkParams {
-        credits: if endpoint == 1 {
-            narrow
-        } else {
-            CreditTable::default()
-        },
-        ..link(1)
-    });
+    let mut fabric = Fabric::star(1, 2, Arbitration::RoundRobin, narrow(1, one));
     fabric.stub(1).hold = true;
-    for (tag, to) in [1, 1, 1, 2].into_iter().enumerate() {
-        fabric
-            .stub(0)
-            .script
-            .push_back((0, message(Opcode::MemRd, 0, to, 0, tag as u32)));
+    for (tag, to) in (0..).zip([1, 1, 1, 2]) {
+        fabric.send(0, message(Opcode::MemRd, 0, to, 0, tag));
     }
     fabric.run();
     assert_eq!(fabric.stub(1).tags(), [0], "one buffer, never freed");
     // The fourth message leaves its host after 4 ns, and meets no other.
-    let free: Vec<(u64, u32)> = fabric
-        .stub(2)
-        .seen
-        .iter()
-        .map(|(at, message)| (*at, message.tag))
-        .collect();
-    assert_eq!(free, [(4_000 + 1_000 + 1_000 + 1_000, 3)]);
-    let Node::Switch(switch) = fabric.simulation.component(3) else {
-        panic!("a switch")
-    };
-    assert_eq!(switch.in_flight(), 2);
+    let free = &fabric.stub(2).seen;
+    assert_eq!((free.len(), free[0].1.tag), (1, 3));
+    assert_eq!(free[0].0, 4_000 + 1_000 + 1_000 + 1_000);
+    assert_eq!(fabric.simulation.component_mut(3).tested().in_flight(), 2);
 }
 
 #[test]
 fn a_class_without_credits_holds_nothing_back_for_another() {
-    let narrow = CreditTable {
+    let one = CreditTable {
         m2s_rwd: Some(1),
         ..CreditTable::default()
     };
-    let mut fabric = Fabric::star(2, 1, Arbitration::RoundRobin, |endpoint| LinkParams {
-        credits: if endpoint == 2 {
-            narrow
-        } else {
-            CreditTable::default()
-        },
-        ..link(1)
-    });
+    let mut fabric = Fabric::star(2, 1, Arbitration::RoundRobin, narrow(2, one));
     fabric.stub(2).hold = true;
-    for (tag, opcode) in [Opcode::MemWr, Opcode::MemWr, Opcode::MemRd]
-        .into_iter()
-        .enumerate()
-    {
-        fabric
-            .stub(0)
-            .script
-            .push_back((0, message(opcode, 0, 2, 0, tag as u32)));
+    for (tag, opcode) in (0..).zip([Opcode::MemWr, Opcode::MemWr, Opcode::MemRd]) {
+        fabric.send(0, message(opcode, 0, 2, 0, tag));
     }
     fabric.run();
     assert_eq!(fabric.stub(2).tags(), [0, 2]);
@@ -234,25 +210,13 @@ fn a_class_without_credits_holds_nothing_back_for_another() {
 #[test]
 fn messages_change_their_virtual_channel_where_the_tables_say() {
     let switches = 6;
-    let mut graph = FabricGraph::new(&Endpoints::numbered(switches, switches));
-    for switch in 0..switches {
-        graph.add_switch(format!("s{switch}"), 0);
-    }
-    for switch in 0..switches {
-        graph.add_link(switch, (switch + 1) % switches);
-        graph.attach(switch, switch);
-        graph.attach(switches + switch, switch);
-    }
-    let mut fabric = Fabric::new(&graph, Arbitration::RoundRobin, |_| link(1));
-    assert!(
-        fabric.tables.virtual_channels() > 1,
-        "a ring needs more than one"
-    );
+    let mut fabric = Fabric::new(&ring(switches), Arbitration::RoundRobin, |_| link(1));
+    let vcs = fabric.tables.virtual_channels();
+    assert!(vcs > 1, "a ring needs more than one");
     for host in 0..switches {
         for device in 0..switches {
             let to = (switches + device) as u16;
-            let one = message(Opcode::MemRd, host as u16, to, 0, device as u32);
-            fabric.stub(host).script.push_back((0, one));
+            fabric.send(0, message(Opcode::MemRd, host as u16, to, 0, device as u32));
         }
     }
     fabric.run();
@@ -260,16 +224,13 @@ fn messages_change_their_virtual_channel_where_the_tables_say() {
     for device in switches..2 * switches {
         assert_eq!(fabric.stub(device).seen.len(), switches);
         for (_, message) in fabric.stub(device).seen.clone() {
-            let (mut at, mut port) = fabric
-                .tables
-                .ports()
-                .edge(message.source.0 as usize)
-                .unwrap();
+            let tables = &fabric.tables;
+            let (mut at, mut port) = tables.ports().edge(message.source.0 as usize).unwrap();
             let mut vc = 0;
             loop {
-                let out = fabric.tables.candidates(at, device)[0];
-                vc += u8::from(fabric.tables.vc_increment(at, port, out));
-                match fabric.tables.ports().of(at)[out as usize] {
+                let out = tables.candidates(at, device)[0];
+                vc += u8::from(tables.vc_increment(at, port, out));
+                match tables.ports().of(at)[out as usize] {
                     PortPeer::Endpoint(endpoint) => break assert_eq!(endpoint, device),
                     PortPeer::Switch {
                         index, port: far, ..
@@ -286,15 +247,6 @@ fn messages_change_their_virtual_channel_where_the_tables_say() {
 
 #[test]
 fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
-    let mut graph = FabricGraph::new(&Endpoints::numbered(3, 3));
-    for switch in 0..3 {
-        graph.add_switch(format!("s{switch}"), 0);
-    }
-    for switch in 0..3 {
-        graph.add_link(switch, (switch + 1) % 3);
-        graph.attach(switch, switch);
-        graph.attach(3 + switch, switch);
-    }
     let credits = CreditTable {
         m2s_req: Some(9),
         m2s_rwd: Some(3),
@@ -302,17 +254,13 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
     };
     let params = LinkParams { credits, ..link(2) };
     let windows = params.windows(Picos::ZERO);
-    let mut fabric = Fabric::new(&graph, Arbitration::RoundRobin, |_| params.clone());
+    let mut fabric = Fabric::new(&ring(3), Arbitration::RoundRobin, |_| params.clone());
     let mut rng = StreamRng::new(3, "traffic");
     for host in 0..3u16 {
         for tag in 0..500 {
-            let opcode = if rng.chance(0.5) {
-                Opcode::MemRd
-            } else {
-                Opcode::MemWr
-            };
-            let one = message(opcode, host, 3 + rng.below(3) as u16, 0, tag);
-            fabric.stub(host as usize).script.push_back((0, one));
+            let opcode = [Opcode::MemWr, Opcode::MemRd][usize::from(rng.chance(0.5))];
+            let device = 3 + rng.below(3) as u16;
+            fabric.send(0, message(opcode, host, device, 0, tag));
         }
     }
     fabric.run();
@@ -326,17 +274,12 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
                 let buffer = BufferId::of(class, vc);
                 let near = &fabric.stub(endpoint).link;
                 let (at_hand, waits) = (near.credits(buffer), near.waiting_returns(buffer));
-                let Node::Switch(switch) = fabric.simulation.component_mut(6 + switch) else {
-                    panic!("a switch")
-                };
+                let switch = fabric.simulation.component_mut(6 + switch).tested();
                 let far = switch.port_mut(port);
+                let (far_waits, far_at_hand) = (far.waiting_returns(buffer), far.credits(buffer));
                 let all = windows[class.index()];
-                assert_eq!(
-                    at_hand + far.waiting_returns(buffer),
-                    all,
-                    "{class:?} {vc} forth"
-                );
-                assert_eq!(far.credits(buffer) + waits, all, "{class:?} {vc} back");
+                assert_eq!(at_hand + far_waits, all, "{class:?} {vc} forth");
+                assert_eq!(far_at_hand + waits, all, "{class:?} {vc} back");
             }
         }
     }
@@ -358,15 +301,10 @@ fn a_snoop_does_not_pass_a_response_that_came_before_it() {
         let mut rng = StreamRng::new(5, "traffic");
         for host in 0..2_u16 {
             for tag in 0..60 {
-                let opcode = if rng.chance(0.5) {
-                    Opcode::Go
-                } else {
-                    Opcode::SnpInv
-                };
+                let opcode = [Opcode::SnpInv, Opcode::Go][usize::from(rng.chance(0.5))];
                 // Each message is younger than the next, so age arbitration prefers the snoops.
                 let issued = 1_000 - u64::from(tag);
-                let one = message(opcode, host, 2, issued, tag);
-                fabric.stub(host as usize).script.push_back((0, one));
+                fabric.send(0, message(opcode, host, 2, issued, tag));
             }
         }
         fabric.run();
@@ -386,12 +324,9 @@ fn a_snoop_does_not_pass_a_response_that_came_before_it() {
 
 #[test]
 fn a_state_whose_messages_lie_in_no_queue_is_refused() {
-    let graph = {
-        let mut graph = FabricGraph::new(&Endpoints::numbered(1, 1));
-        graph.add_switch("switch", 0);
-        (0..2).for_each(|endpoint| graph.attach(endpoint, 0));
-        graph
-    };
+    let mut graph = FabricGraph::new(&Endpoints::numbered(1, 1));
+    graph.add_switch("switch", 0);
+    (0..2).for_each(|endpoint| graph.attach(endpoint, 0));
     let tables = Arc::new(RoutingTables::build(&graph, RoutingKind::Shortest).unwrap());
     let restored = |slab: &[u32], free: u32, inside: &[(u32, Message)]| {
         let mut out = StateWriter::default();
@@ -423,10 +358,7 @@ fn a_state_whose_messages_lie_in_no_queue_is_refused() {
         (&[1, 0], 0, &[]),
         (&[], 3, &[]),
     ] {
-        let error = restored(slab, free, inside).unwrap_err();
-        assert!(
-            error.to_string().contains("do not fit its queues"),
-            "{error}"
-        );
+        let error = restored(slab, free, inside).unwrap_err().to_string();
+        assert!(error.contains("do not fit its queues"), "{error}");
     }
 }

@@ -15,6 +15,15 @@ fn build(name: &str) -> Box<dyn GrantPolicy> {
     choice.build().unwrap()
 }
 
+fn demand(host: usize, hosts: usize, needs: u32, has: u32) -> BlockDemand {
+    BlockDemand {
+        host,
+        hosts,
+        needs,
+        has,
+    }
+}
+
 /// A pool whose hosts demand blocks, and whose blocks come back some steps later.
 struct PoolModel {
     pool: Pool,
@@ -62,12 +71,8 @@ impl PoolModel {
     }
 
     fn demand(&mut self, policy: &dyn GrantPolicy, host: usize, needs: u32) {
-        let demand = BlockDemand {
-            host,
-            hosts: self.held.len(),
-            needs,
-            has: self.held[host].len() as u32,
-        };
+        let has = self.held[host].len() as u32;
+        let demand = demand(host, self.held.len(), needs, has);
         if needs > demand.has {
             let short = needs - demand.has;
             let granted = policy.grant(&self.pool, &demand);
@@ -140,10 +145,8 @@ fn every_policy_grants_what_is_free_to_one_host_and_nothing_is_lost() {
             assert_eq!(one.story, play(entry.name, seed).story, "as before");
         }
         let name = entry.name;
-        assert!(
-            granted > 1000 && refused > 1000 && taken > 1000,
-            "{name}: {granted} {refused} {taken}"
-        );
+        let least = granted.min(refused).min(taken);
+        assert!(least > 1000, "{name}: {granted} {refused} {taken}");
     }
 }
 
@@ -154,12 +157,7 @@ fn nobody_is_refused_what_is_free_but_by_the_static_policy() {
         for seed in 0..100 {
             let pool = play(entry.name, seed).pool;
             for needs in 1..=pool.total() + 1 {
-                let demand = BlockDemand {
-                    host: 99,
-                    hosts: 100,
-                    needs,
-                    has: 0,
-                };
+                let demand = demand(99, 100, needs, 0);
                 let granted = policy.grant(&pool, &demand).is_some();
                 assert_eq!(granted, needs <= pool.free(), "{} {demand:?}", entry.name);
             }
@@ -177,13 +175,7 @@ fn holes() -> Pool {
 }
 
 fn granted(name: &str, pool: &Pool, host: usize, needs: u32) -> Option<Vec<(u32, u32)>> {
-    let demand = BlockDemand {
-        host,
-        hosts: 2,
-        needs,
-        has: 0,
-    };
-    let blocks = build(name).grant(pool, &demand)?;
+    let blocks = build(name).grant(pool, &demand(host, 2, needs, 0))?;
     Some(blocks.iter().map(|one| (one.device, one.number)).collect())
 }
 
@@ -207,14 +199,7 @@ fn policies_choose_as_their_names_say() {
 #[test]
 fn a_watermark_takes_back_what_is_above_it_and_not_what_is_below() {
     let policy = build("watermark");
-    let keep = |needs, has| {
-        policy.keep(&BlockDemand {
-            host: 0,
-            hosts: 1,
-            needs,
-            has,
-        })
-    };
+    let keep = |needs, has| policy.keep(&demand(0, 1, needs, has));
     assert_eq!(keep(8, 12), 12, "half more");
     assert_eq!(keep(8, 13), 10, "a quarter more");
     assert_eq!(keep(0, 1), 0);
@@ -224,10 +209,8 @@ fn a_watermark_takes_back_what_is_above_it_and_not_what_is_below() {
 #[should_panic(expected = "goes to Host(1)")]
 fn what_is_not_scrubbed_cannot_be_granted() {
     let mut pool = Pool::new(1, 1);
-    let block = PoolBlock {
-        device: 0,
-        number: 0,
-    };
+    let (device, number) = (0, 0);
+    let block = PoolBlock { device, number };
     pool.grant(0, &[block]);
     pool.give_up(0, &[block]);
     pool.release(block);

@@ -1,7 +1,7 @@
 //! Laws that hold for every topology under every routing.
 
 use cxlab_engine::catalog::{Entry, find};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::deadlock::{MAX_VIRTUAL_CHANNELS, check};
 use super::*;
@@ -15,34 +15,27 @@ use crate::topology::{self, Topology};
 fn parameters(name: &str, requesters: usize, devices: usize) -> Vec<Value> {
     match name {
         "custom" => vec![custom(requesters, devices)],
-        "tree" => vec![
-            json!({}),
-            json!({"arity": 3}),
-            json!({"leaves": 4, "placement": "paired"}),
-        ],
-        "mesh" | "torus" => vec![
-            json!({}),
-            json!({"dimensions": [3, 2]}),
-            json!({"dimensions": [2, 3, 4], "placement": "paired"}),
-        ],
-        "spine-leaf" => vec![json!({}), json!({"leaves": 3, "spines": 4})],
-        "dragonfly" => vec![
-            json!({}),
-            json!({"groups": 3, "routers_per_group": 4, "placement": "paired"}),
-            json!({"global_links": 2}),
-        ],
+        "tree" => lines(r#"{} {"arity": 3} {"leaves": 4, "placement": "paired"}"#),
+        "mesh" | "torus" => {
+            lines(r#"{} {"dimensions": [3, 2]} {"dimensions": [2, 3, 4], "placement": "paired"}"#)
+        }
+        "spine-leaf" => lines(r#"{} {"leaves": 3, "spines": 4}"#),
+        "dragonfly" => lines(
+            r#"{} {"groups": 3, "routers_per_group": 4, "placement": "paired"} {"global_links": 2}"#,
+        ),
         _ => {
-            let more = [
-                ("switches", json!({"switches": 5})),
-                ("placement", json!({"placement": "paired"})),
-            ];
-            let more = more.into_iter().filter(|(key, _)| has_key(name, key));
-            [json!({})]
-                .into_iter()
-                .chain(more.map(|(_, parameters)| parameters))
-                .collect()
+            let mut all = lines(r#"{} {"switches": 5} {"placement": "paired"}"#);
+            let known = |one: &Map<String, Value>| one.keys().all(|key| has_key(name, key));
+            all.retain(|one| one.as_object().is_some_and(known));
+            all
         }
     }
+}
+
+/// Values that follow one another.
+fn lines(json: &str) -> Vec<Value> {
+    let values = serde_json::Deserializer::from_str(json).into_iter();
+    values.map(Result::unwrap).collect()
 }
 
 /// Whether a topology has a parameter with the name `key`.
@@ -56,20 +49,9 @@ fn has_key(name: &str, key: &str) -> bool {
 /// Two rings of four switches that share a switch, with a doubled link.
 fn custom(requesters: usize, devices: usize) -> Value {
     let switches: Vec<String> = (0..7).map(|i| format!("s{i}")).collect();
-    let mut links = Vec::new();
-    for (a, b) in [
-        (0, 1),
-        (1, 2),
-        (2, 3),
-        (3, 0),
-        (3, 4),
-        (4, 5),
-        (5, 6),
-        (6, 3),
-        (6, 3),
-    ] {
-        links.push(vec![switches[a].clone(), switches[b].clone()]);
-    }
+    let ends = ["01", "12", "23", "30", "34", "45", "56", "63", "63"];
+    let links = ends.map(|ends| Vec::from_iter(ends.chars().map(|end| format!("s{end}"))));
+    let mut links = Vec::from(links);
     let endpoints = Endpoints::numbered(requesters, devices);
     for (i, name) in endpoints.names().enumerate() {
         links.push(vec![name.to_owned(), switches[i % 7].clone()]);
@@ -85,39 +67,22 @@ fn build(entry: &Entry<Box<dyn Topology>>, params: &Value, r: usize, d: usize) -
 }
 
 fn named(name: &str, params: Value, requesters: usize, devices: usize) -> FabricGraph {
-    build(
-        find(topology::CATALOG, name).unwrap(),
-        &params,
-        requesters,
-        devices,
-    )
+    let entry = find(topology::CATALOG, name).unwrap();
+    build(entry, &params, requesters, devices)
 }
 
 fn each_kind() -> impl Iterator<Item = RoutingKind> {
-    CATALOG
-        .iter()
-        .map(|entry| (entry.build)(&json!({})).unwrap())
+    let entries = CATALOG.iter();
+    entries.map(|entry| (entry.build)(&json!({})).unwrap())
 }
 
 fn each_fabric(mut law: impl FnMut(&str, &FabricGraph)) {
+    let as_many = [1, 2, 3, 5, 16, 33, 64].map(|n| (n, n));
     for entry in topology::CATALOG {
-        for (r, d) in [
-            (1, 1),
-            (2, 2),
-            (1, 4),
-            (3, 3),
-            (5, 5),
-            (4, 8),
-            (16, 16),
-            (33, 33),
-            (64, 64),
-        ] {
+        for (r, d) in as_many.into_iter().chain([(1, 4), (4, 8)]) {
             for params in parameters(entry.name, r, d) {
-                let graph = build(entry, &params, r, d);
-                law(
-                    &format!("{} of {r} x {d} with {params}", entry.name),
-                    &graph,
-                );
+                let what = format!("{} of {r} x {d} with {params}", entry.name);
+                law(&what, &build(entry, &params, r, d));
             }
         }
     }
@@ -150,10 +115,7 @@ fn walk(what: &str, tables: &RoutingTables, source: usize, destination: usize) {
         next.dedup();
         row = next;
     }
-    assert!(
-        row.is_empty(),
-        "{what}: after {links} links still at {row:?}"
-    );
+    assert!(row.is_empty(), "{what}: {links} links lead to {row:?}");
 }
 
 #[test]
@@ -188,12 +150,8 @@ fn hops_are_the_distances_of_floyd_and_warshall() {
         let switch = |s: usize| graph.endpoints.len() + s;
         let mut distance = vec![vec![u32::MAX / 2; n]; n];
         let links = graph.links.iter().map(|l| (switch(l.a), switch(l.b)));
-        for (a, b) in links.chain(
-            graph
-                .attachments
-                .iter()
-                .map(|a| (a.endpoint, switch(a.switch))),
-        ) {
+        let attached = graph.attachments.iter();
+        for (a, b) in links.chain(attached.map(|a| (a.endpoint, switch(a.switch)))) {
             (distance[a][b], distance[b][a]) = (1, 1);
         }
         for via in 0..n {
@@ -235,31 +193,22 @@ fn both_ends_of_every_link_agree_on_their_port_numbers() {
             }
         }
         let total: usize = (0..graph.switches.len()).map(|s| ports.of(s).len()).sum();
-        assert_eq!(
-            total,
-            graph.attachments.len() + 2 * graph.links.len(),
-            "{what}"
-        );
+        let ends = graph.attachments.len() + 2 * graph.links.len();
+        assert_eq!(total, ends, "{what}");
     });
 }
 
 #[test]
 fn endpoints_are_shared_out_evenly_and_split_ones_do_not_mix() {
-    for entry in topology::CATALOG
-        .iter()
-        .filter(|entry| has_key(entry.name, "placement"))
-    {
+    let placing = |entry: &&Entry<_>| has_key(entry.name, "placement");
+    for entry in topology::CATALOG.iter().filter(placing) {
         for (placement, r, d) in [("split", 16, 16), ("split", 7, 12), ("paired", 16, 16)] {
             let graph = build(entry, &json!({"placement": placement}), r, d);
             let mut on = vec![(0, 0); graph.switches.len()];
             for attachment in &graph.attachments {
-                let count = &mut on[attachment.switch];
                 let requester = graph.endpoints.is_requester(attachment.endpoint);
-                *(if requester {
-                    &mut count.0
-                } else {
-                    &mut count.1
-                }) += 1;
+                on[attachment.switch].0 += usize::from(requester);
+                on[attachment.switch].1 += usize::from(!requester);
             }
             assert_eq!(on.iter().map(|c| c.0).sum::<usize>(), r, "{}", entry.name);
             assert_eq!(on.iter().map(|c| c.1).sum::<usize>(), d, "{}", entry.name);
@@ -313,16 +262,10 @@ fn a_ring_of_eight_with_one_virtual_channel_is_found_to_deadlock() {
     let candidates = |switch, endpoint| tables.candidates(switch, endpoint);
     let cycle = check(&graph, tables.ports(), &all, candidates, |_, _, _| false, 1).unwrap_err();
     assert_eq!(cycle.channels.len(), 8, "{cycle}");
-    for (one, next) in cycle
-        .channels
-        .iter()
-        .zip(cycle.channels.iter().cycle().skip(1))
-    {
-        assert_eq!(
-            (&one.to, one.virtual_channel),
-            (&next.from, next.virtual_channel),
-            "{cycle}"
-        );
+    let after = cycle.channels.iter().cycle().skip(1);
+    for (one, next) in cycle.channels.iter().zip(after) {
+        assert_eq!(one.to, next.from, "{cycle}");
+        assert_eq!(one.virtual_channel, next.virtual_channel, "{cycle}");
     }
     let increments = |s, from, to| tables.vc_increment(s, from, to);
     let proof = check(&graph, tables.ports(), &all, candidates, increments, 2).unwrap();
@@ -437,15 +380,13 @@ fn up_down_paths_on_a_ring_are_those_of_a_chain_and_one_switch() {
 
 #[test]
 fn thousand_switches_and_all_edge_ports_of_a_pbr_fabric_are_routed() {
+    let large_dragonfly = json!({"groups": 64, "routers_per_group": 16, "global_links": 4});
     for (name, params) in [
         ("torus", json!({"dimensions": [32, 32]})),
         ("mesh", json!({"dimensions": [32, 32]})),
         ("ring", json!({"switches": 1024})),
         ("spine-leaf", json!({"leaves": 960, "spines": 64})),
-        (
-            "dragonfly",
-            json!({"groups": 64, "routers_per_group": 16, "global_links": 4}),
-        ),
+        ("dragonfly", large_dragonfly),
     ] {
         let graph = named(name, params, 2048, 2048);
         assert_eq!(graph.switches.len(), 1024);
@@ -454,10 +395,9 @@ fn thousand_switches_and_all_edge_ports_of_a_pbr_fabric_are_routed() {
             let tables = RoutingTables::build(&graph, kind)
                 .unwrap_or_else(|e| panic!("{name} under {kind:?}: {e}"));
             walk(name, &tables, 0, 4095);
+            let (proof, paths) = (tables.proof(), tables.paths());
             println!(
-                "{name} {kind:?}: {:?}, {:?} paths, {:?}",
-                tables.proof(),
-                tables.paths(),
+                "{name} {kind:?}: {proof:?}, {paths:?} paths, {:?}",
                 start.elapsed()
             );
         }
@@ -478,10 +418,8 @@ fn devices_without_a_path_are_named() {
     assert_eq!(tables.reachable(1), [3]);
     assert_eq!(tables.hops(1, 3), Some(1));
     let error = tables.require(&direct, 0, 3).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "no path leads from requester `host0` to device `device1`"
-    );
+    let expected = "no path leads from requester `host0` to device `device1`";
+    assert_eq!(error.to_string(), expected);
 
     let split = json!({"switches": ["a", "b"], "links": [["host0", "a"], ["device0", "b"]]});
     let error = RoutingTables::build(&named("custom", split, 1, 1), RoutingKind::Shortest);
@@ -522,21 +460,13 @@ fn tables_without_some_links_lead_round_them_and_keep_all_numbers() {
         for first in (0..graph.links.len()).step_by(5) {
             let second = (first * 7 + 3) % graph.links.len();
             let is_cut = |link| link == first || link == second;
-            let tables = RoutingTables::build_without(
-                graph,
-                RoutingKind::Shortest,
-                MAX_VIRTUAL_CHANNELS,
-                is_cut,
-            )
-            .unwrap();
+            let (kind, most) = (RoutingKind::Shortest, MAX_VIRTUAL_CHANNELS);
+            let tables = RoutingTables::build_without(graph, kind, most, is_cut).unwrap();
             let expected = distances_without(graph, is_cut);
             for source in 0..graph.endpoints.len() {
-                assert_eq!(
-                    tables.ports().edge(source),
-                    whole.ports().edge(source),
-                    "{what}"
-                );
-                let Some((mut switch, _)) = tables.ports().edge(source) else {
+                let edge = tables.ports().edge(source);
+                assert_eq!(edge, whole.ports().edge(source), "{what}");
+                let Some((mut switch, _)) = edge else {
                     continue;
                 };
                 for destination in (0..graph.endpoints.len()).filter(|other| *other != source) {

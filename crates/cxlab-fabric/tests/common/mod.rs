@@ -133,3 +133,56 @@ impl Component for Stub {
         self.go_on(ctx);
     }
 }
+
+/// What a test places between stubs.
+pub trait Tested {
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel);
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32);
+}
+
+/// A stub, or what is tested.
+#[allow(clippy::large_enum_variant)]
+pub enum Node<T> {
+    Stub(Stub),
+    Tested(T),
+}
+
+impl<T> Node<T> {
+    pub fn stub(&mut self) -> &mut Stub {
+        match self {
+            Node::Stub(stub) => stub,
+            Node::Tested(_) => panic!("it is no stub"),
+        }
+    }
+
+    pub fn tested(&mut self) -> &mut T {
+        match self {
+            Node::Stub(_) => panic!("it is a stub"),
+            Node::Tested(tested) => tested,
+        }
+    }
+}
+
+impl<T: Tested + Send + 'static> Component for Node<T> {
+    type Payload = Parcel;
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Node::Stub(stub) = self {
+            stub.start(ctx);
+        }
+    }
+
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        match self {
+            Node::Stub(stub) => stub.receive(ctx, port, parcel),
+            Node::Tested(tested) => tested.receive(ctx, port, parcel),
+        }
+    }
+
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match self {
+            Node::Stub(stub) => stub.wake(ctx, token),
+            Node::Tested(tested) => tested.wake(ctx, token),
+        }
+    }
+}
