@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_deferred_medium_is_done_when_the_medium_is() {
         // 200 requests that are offered every 3 ns, or as soon as there is room.
-        let request = |id: u64| (id * 3_000, id * id % 97 * 64, 1, id % 3 == 0);
+        let request = |id: u64| (id * 3_000, id * id % 97 * 64, 1, id.is_multiple_of(3));
         let requests: Vec<_> = (0..200).map(request).collect();
         for params in [
             json!({}),

@@ -163,7 +163,7 @@ impl<T> Node<T> {
     }
 }
 
-impl<T: Tested + Send> Component for Node<T> {
+impl<T: Tested + Send + 'static> Component for Node<T> {
     type Payload = Parcel;
 
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
