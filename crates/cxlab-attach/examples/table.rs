@@ -44,10 +44,8 @@ fn run(command: &mut Command) -> Ran {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let why = text(&output.stderr);
     assert!(output.status.success(), "{command:?}: {why}");
-    Ran {
-        seconds,
-        printed: text(&output.stdout),
-    }
+    let printed = text(&output.stdout);
+    Ran { seconds, printed }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -96,8 +94,9 @@ impl Bench {
 }
 
 fn number(report: &Value, pointer: &str) -> f64 {
-    let found = report.pointer(pointer).and_then(Value::as_f64);
-    found.unwrap_or(f64::NAN)
+    report
+        .pointer(pointer)
+        .map_or(f64::NAN, |value| value.as_f64().unwrap_or(f64::NAN))
 }
 
 /// What `--verify` says beside its numbers.
