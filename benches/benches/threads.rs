@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
 use cxlab_workload::Image;
-use cxlab_workload::thread::{Handle, Next, Thread, ThreadOp, Window};
+use cxlab_workload::thread::{Handle, NextAction, Thread, ThreadOp, Window};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -18,9 +18,9 @@ fn run(mut thread: Thread, image: &Image) {
     let mut under_way = VecDeque::with_capacity(16);
     loop {
         match thread.next_op() {
-            Next::Op(token, op, _) => under_way.push_back((token, op)),
-            Next::Blocked | Next::Finished if under_way.is_empty() => return,
-            Next::Blocked | Next::Finished => {
+            NextAction::Op(token, op, _) => under_way.push_back((token, op)),
+            NextAction::Blocked | NextAction::Finished if under_way.is_empty() => return,
+            NextAction::Blocked | NextAction::Finished => {
                 let Some((token, op)) = under_way.pop_front() else {
                     return;
                 };

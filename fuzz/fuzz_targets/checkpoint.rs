@@ -11,7 +11,7 @@ use cxlab_engine::Monitor;
 use cxlab_fuzz::{Choices, seal};
 use cxlab_plan::load::{read, resolve};
 use cxlab_plan::{Externals, Files, Plan};
-use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
+use cxlab_system::checkpoint::{Checkpoint, CheckpointInterval, Checkpoints};
 use cxlab_system::run::{RunOptions, run_with};
 use libfuzzer_sys::fuzz_target;
 
@@ -210,7 +210,7 @@ impl Case {
             rows: None,
         };
         let checkpoints = Checkpoints {
-            write: Some((Every::Requests(100), &path)),
+            write: Some((CheckpointInterval::Requests(100), &path)),
             ..Checkpoints::default()
         };
         if let Err(error) = run_with(&plan, options, checkpoints) {

@@ -37,7 +37,9 @@ fuzz_target!(|data: &[u8]| {
     for curve in family.curves() {
         let points = &curve.points;
         assert!(points.len() > 1);
-        assert!(points.is_sorted_by(|a, b| a.mb_per_s < b.mb_per_s && a.latency_ns <= b.latency_ns));
+        assert!(
+            points.is_sorted_by(|a, b| a.mb_per_s < b.mb_per_s && a.latency_ns <= b.latency_ns)
+        );
     }
     if kind == 0 {
         serve(content, &family);
@@ -48,7 +50,10 @@ fuzz_target!(|data: &[u8]| {
 fn serve(content: &[u8], family: &CurveFamily) {
     std::fs::write(folder().join("curves.csv"), content).expect("a temporary file");
     let params = json!({ "file": "curves.csv", "measured_at": "device" });
-    let entry = CATALOG.iter().find(|entry| entry.name == "curves").expect("it is in the catalog");
+    let entry = CATALOG
+        .iter()
+        .find(|entry| entry.name == "curves")
+        .expect("it is in the catalog");
     let mut medium = (entry.build)(&params).expect("these parameters are allowed");
     if let Err(error) = medium.load(&folder()) {
         return assert!(error.to_string().contains("Little's law"), "{error}");

@@ -7,7 +7,7 @@ use cxlab_attach::fabric::{Answer, Demand, Fabric};
 use cxlab_attach::model::Overlap;
 use cxlab_attach::placement::Placement;
 use cxlab_attach::profile::Profile;
-use cxlab_attach::profile::cost::Sampled;
+use cxlab_attach::profile::cost::SampledMachine;
 use cxlab_fuzz::Choices;
 use cxlab_perf::encode::{self, Event};
 use cxlab_perf::file::PerfData;
@@ -54,7 +54,14 @@ fuzz_target!(|data: &[u8]| {
 
 /// Events that are known, with fields as the input says.
 fn events(choices: &mut Choices<'_>) -> Vec<Event> {
-    let known = [(4, 0x20d1), (4, 0x1cd), (4, 0x0200_02a3), (0, 0), (1, 1), (1, 2)];
+    let known = [
+        (4, 0x20d1),
+        (4, 0x1cd),
+        (4, 0x0200_02a3),
+        (0, 0),
+        (1, 1),
+        (1, 2),
+    ];
     let count = 1 + usize::from(choices.byte() % 4);
     let event = |number: usize| {
         let (kind, config) = known[usize::from(choices.byte()) % known.len()];
@@ -83,19 +90,26 @@ fn price(bytes: &[u8]) {
     let Ok(profile) = Profile::read(&mut file, None) else {
         return;
     };
-    let machine = Sampled {
+    let machine = SampledMachine {
         local_ns: 90.0,
         lookup_ns: None,
         overlap: Overlap::default(),
         cpu_ns: None,
     };
-    for placement in [Placement::Cxl, Placement::LocalFirst(1 << 20), Placement::Interleave(1, 3)] {
+    for placement in [
+        Placement::Cxl,
+        Placement::LocalFirst(1 << 20),
+        Placement::Interleave(1, 3),
+    ] {
         let Ok(found) = profile.cost(&mut Two, placement, &machine) else {
             continue;
         };
         let slowdown = found.slowdown;
         assert!(slowdown.least <= slowdown.factor, "{slowdown:?}");
         assert!(slowdown.factor <= slowdown.most, "{slowdown:?}");
-        assert!(slowdown.least >= 1.0 && slowdown.most.is_finite(), "{slowdown:?}");
+        assert!(
+            slowdown.least >= 1.0 && slowdown.most.is_finite(),
+            "{slowdown:?}"
+        );
     }
 }

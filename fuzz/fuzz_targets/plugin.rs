@@ -17,7 +17,7 @@ use std::time::Duration;
 use cxlab_engine::catalog::find;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use cxlab_fuzz::Choices;
-use cxlab_memory::{CATALOG, MemoryRequest, MediumSite};
+use cxlab_memory::{CATALOG, MediumSite, MemoryRequest};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use cxlab_plan::load::{read, resolve};
 use cxlab_plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
-use cxlab_system::seeds::{Kept, SeedsReport};
+use cxlab_system::seeds::{KeptReport, SeedsReport};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios");
@@ -21,7 +21,7 @@ fuzz_target!(init: LazyLock::force(&REPORTS), |data: &[u8]| {
         return;
     };
     let first = serde_json::from_str::<Report>(&REPORTS[0]).expect("it was written just now");
-    let kept = vec![Kept::from(&first), Kept::from(&report), Kept::from(&report)];
+    let kept = vec![KeptReport::from(&first), KeptReport::from(&report), KeptReport::from(&report)];
     let seeds = SeedsReport::new(kept.len() as u64, kept).expect("three reports");
     assert!(seeds.svg().contains("<svg"));
     assert!(serde_json::to_string(&seeds).is_ok());

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use cxlab_attach::placement::{self, Placement};
 use cxlab_engine::units::{Bytes, BytesPerSec, Percent, Picos};
 use cxlab_fuzz::Choices;
-use cxlab_system::checkpoint::Every;
-use cxlab_vm::console::{Console, Said};
+use cxlab_system::checkpoint::CheckpointInterval;
+use cxlab_vm::console::{Console, GuestMessage};
 use cxlab_vm::qemu::Version;
 use cxlab_workload::Hierarchy;
 use libfuzzer_sys::fuzz_target;
@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
         2 => same::<Percent>(&text),
         3 => same::<Picos>(&text),
         4 => same::<Hierarchy>(&text),
-        5 => told(text.parse::<Every>()),
+        5 => told(text.parse::<CheckpointInterval>()),
         6 => {
             told(text.parse::<Placement>());
             let _ = placement::bytes(&text);
@@ -70,9 +70,12 @@ fn console(choices: &mut Choices<'_>) {
     in_pieces.finish(|said| pieces.push(format!("{said:?}")));
     let mut whole = Vec::new();
     let mut at_once = Console::default();
-    let mut take = |said: Said| {
+    let mut take = |said: GuestMessage| {
         let text = match &said {
-            Said::Line(text) | Said::Begin(text) | Said::Clock(text) | Said::Failed(text) => text,
+            GuestMessage::Line(text)
+            | GuestMessage::Begin(text)
+            | GuestMessage::Clock(text)
+            | GuestMessage::Failed(text) => text,
             _ => "",
         };
         assert!(!text.chars().any(|c| c.is_control() && c != '\t'));

@@ -8,7 +8,7 @@ use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
 use cxlab_plan::Plan;
-use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
+use cxlab_system::checkpoint::{Checkpoint, CheckpointInterval, Checkpoints};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run_with};
 
@@ -78,7 +78,7 @@ pub fn watched_run(
 pub fn run_saved(
     plan: &Plan,
     threads: usize,
-    every: Every,
+    every: CheckpointInterval,
 ) -> Result<(Report, Option<Vec<u8>>), RunError> {
     let file = Temporary::default();
     let checkpoints = Checkpoints {
@@ -118,7 +118,7 @@ pub fn check(plan: &Plan, expected: &Report, seed: u64) {
     let span = (total / 10 + rng.below((total * 8 / 10).max(1))).max(1);
     let [before, after] = [0; 2].map(|_| 1 + rng.below(3) as usize);
     let what = format!("saved every {span} ps on {before} threads, then on {after}");
-    let every = Every::Simulated(Picos(span));
+    let every = CheckpointInterval::Simulated(Picos(span));
     let saved = run_saved(plan, before, every);
     let (report, bytes) = saved.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(report == *expected, "{what}: saving changed the report");

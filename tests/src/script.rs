@@ -5,13 +5,13 @@ use std::sync::Arc;
 use cxlab_engine::units::Bytes;
 use cxlab_plan::Plan;
 use cxlab_scenario::Scenario;
-use cxlab_workload::thread::{Bases, Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::thread::{Bases, ExecutionPlace, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 
 /// Threads of a test, in one phase.
 pub trait Script: Clone + Send + Sync + 'static {
     /// The threads of one processor or accelerator. Memory begins at `bases`.
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread>;
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread>;
 
     /// Writes the initial memory before the threads run.
     fn prepare(&self, bases: Bases, image: &Image) {
@@ -83,7 +83,7 @@ impl<S: Script> ThreadedKernel for Kernel<S> {
         self.script.prepare(self.bases, image);
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         self.script.threads(self.bases, place)
     }
 

@@ -15,7 +15,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::Hpa;
 use cxlab_workload::thread::{Bases, ThreadOp};
-use cxlab_workload::{Action, After, LOCAL_BASE, Program, Step};
+use cxlab_workload::{Action, LOCAL_BASE, Program, Step, StepDependency};
 use serde::{Deserialize, Serialize};
 
 /// A program for one hardware thread.
@@ -167,9 +167,9 @@ impl StepWindow {
             self.entered = now;
             let number = self.oldest + self.window.len() as u64;
             let data = match (step.after, self.window.back()) {
-                (After::Previous, Some((_, StepState::Done))) => Some(self.completed),
-                (After::Previous, Some(_)) => None,
-                (After::Back(back), _) if self.is_open(number, back) => {
+                (StepDependency::Previous, Some((_, StepState::Done))) => Some(self.completed),
+                (StepDependency::Previous, Some(_)) => None,
+                (StepDependency::Back(back), _) if self.is_open(number, back) => {
                     self.far += 1;
                     None
                 }
@@ -183,8 +183,8 @@ impl StepWindow {
             self.waiting += 1;
             if let Some(data) = data {
                 let computing = match step.after {
-                    After::Previous => u64::from(step.cycles) * self.cycle,
-                    After::Nothing | After::Back(_) | After::All => 0,
+                    StepDependency::Previous => u64::from(step.cycles) * self.cycle,
+                    StepDependency::Nothing | StepDependency::Back(_) | StepDependency::All => 0,
                 };
                 self.ready
                     .push(Reverse((now.max(data + computing), number)));
@@ -208,10 +208,10 @@ impl StepWindow {
             return None;
         }
         let due = match step.after {
-            After::Nothing | After::Back(_) => self.entered + computing,
-            After::Previous => 0,
-            After::All if !self.window.is_empty() => return None,
-            After::All => self.entered.max(self.completed) + computing,
+            StepDependency::Nothing | StepDependency::Back(_) => self.entered + computing,
+            StepDependency::Previous => 0,
+            StepDependency::All if !self.window.is_empty() => return None,
+            StepDependency::All => self.entered.max(self.completed) + computing,
         };
         Some(due.max(self.begun.unwrap_or(0) + step.not_before.0))
     }
@@ -222,7 +222,7 @@ impl StepWindow {
         let place = (number - self.oldest) as usize;
         self.window[place].1 = StepState::Done;
         if let Some((step, state @ StepState::Waits)) = self.window.get_mut(place + 1)
-            && step.after == After::Previous
+            && step.after == StepDependency::Previous
         {
             *state = StepState::Ready;
             let computing = u64::from(step.cycles) * self.cycle;
@@ -243,7 +243,7 @@ impl StepWindow {
         for (place, (step, state)) in self.window.iter_mut().enumerate().skip(first) {
             let own = self.oldest + place as u64;
             if *state == StepState::Waits
-                && let After::Back(back) = step.after
+                && let StepDependency::Back(back) = step.after
                 && own - u64::from(back) == number
             {
                 *state = StepState::Ready;
@@ -296,14 +296,14 @@ mod tests {
     use super::*;
 
     /// A program whose steps are given as a list.
-    struct Listed {
+    struct ListedSteps {
         steps: std::vec::IntoIter<Step>,
         phases: [Phase; 1],
     }
 
-    cxlab_engine::cannot_save!(Listed, "a list of a test");
+    cxlab_engine::cannot_save!(ListedSteps, "a list of a test");
 
-    impl Program for Listed {
+    impl Program for ListedSteps {
         fn next_step(&mut self, _: &mut StreamRng) -> Option<Step> {
             self.steps.next()
         }
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    fn load(after: After, cycles: u32) -> Step {
+    fn load(after: StepDependency, cycles: u32) -> Step {
         Step {
             after,
             cycles,
@@ -332,7 +332,7 @@ mod tests {
             bytes: Bytes(64),
         };
         let hw_thread = ThreadProgram {
-            program: Box::new(Listed {
+            program: Box::new(ListedSteps {
                 steps: list.into_iter(),
                 phases: [phase],
             }),
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn no_step_begins_further_than_the_window_from_the_oldest_that_is_not_complete() {
-        let mut steps = steps(vec![load(After::Nothing, 0); 5], 3, None);
+        let mut steps = steps(vec![load(StepDependency::Nothing, 0); 5], 3, None);
         assert_eq!(begins(&mut steps, 0), (vec![0, 1, 2], "data", 0));
         steps.complete(1, 5);
         steps.complete(2, 6);
@@ -378,9 +378,9 @@ mod tests {
     #[test]
     fn a_step_that_needs_data_computes_when_they_are_there_and_holds_up_nobody() {
         let list = vec![
-            load(After::Nothing, 0),
-            load(After::Previous, 4),
-            load(After::Nothing, 0),
+            load(StepDependency::Nothing, 0),
+            load(StepDependency::Previous, 4),
+            load(StepDependency::Nothing, 0),
         ];
         let mut steps = steps(list, 8, None);
         assert_eq!(begins(&mut steps, 0), (vec![0, 2], "data", 0));
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_step_may_need_the_data_of_one_farther_back() {
-        let far = |back, cycles| load(After::Back(back), cycles);
+        let far = |back, cycles| load(StepDependency::Back(back), cycles);
         let list = vec![far(9, 0), far(1, 0), far(2, 3), far(1, 0), far(4, 0)];
         let mut steps = steps(list, 8, None);
         // A step that does not exist is not waited for; the computing before a step
@@ -408,16 +408,24 @@ mod tests {
 
     #[test]
     fn computing_without_data_and_times_hold_up_what_is_behind() {
-        let mut second = load(After::Nothing, 2);
-        let mut third = load(After::Nothing, 0);
+        let mut second = load(StepDependency::Nothing, 2);
+        let mut third = load(StepDependency::Nothing, 0);
         third.not_before = SimTime(90);
-        let mut held = steps(vec![load(After::Nothing, 0), second, third], 8, None);
+        let mut held = steps(
+            vec![load(StepDependency::Nothing, 0), second, third],
+            8,
+            None,
+        );
         assert_eq!(begins(&mut held, 0), (vec![0], "time", 20));
         assert_eq!(begins(&mut held, 20), (vec![1], "time", 90));
         assert_eq!(begins(&mut held, 90), (vec![2], "data", 0));
         // A fence waits for all earlier steps, and then computes.
-        second.after = After::All;
-        let mut fenced = steps(vec![load(After::Nothing, 0), second, third], 8, None);
+        second.after = StepDependency::All;
+        let mut fenced = steps(
+            vec![load(StepDependency::Nothing, 0), second, third],
+            8,
+            None,
+        );
         assert_eq!(begins(&mut fenced, 0), (vec![0], "data", 0));
         fenced.complete(0, 50);
         assert_eq!(begins(&mut fenced, 50), (vec![], "time", 70));
@@ -426,7 +434,11 @@ mod tests {
     #[test]
     fn a_flush_waits_until_all_before_it_has_begun() {
         let flush = Step::new(Hpa(0), Action::Flush);
-        let list = vec![load(After::Nothing, 0), load(After::Previous, 0), flush];
+        let list = vec![
+            load(StepDependency::Nothing, 0),
+            load(StepDependency::Previous, 0),
+            flush,
+        ];
         let mut steps = steps(list, 8, None);
         assert_eq!(begins(&mut steps, 0), (vec![0], "data", 0));
         steps.complete(0, 10);
@@ -435,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_limit_ends_a_program_early_and_its_result_is_not_checked() {
-        let mut steps = steps(vec![load(After::Nothing, 0); 5], 8, Some(2));
+        let mut steps = steps(vec![load(StepDependency::Nothing, 0); 5], 8, Some(2));
         assert_eq!(begins(&mut steps, 0), (vec![0, 1], "data", 0));
         steps.complete(0, 1);
         steps.complete(1, 1);

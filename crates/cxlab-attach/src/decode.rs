@@ -18,12 +18,12 @@ const MOST_BYTES: u64 = 4096;
 pub(crate) struct Analyst {
     factory: InstructionInfoFactory,
     instruction: Instruction,
-    uses: Uses,
+    uses: RegisterUses,
 }
 
 /// Registers that an instruction reads and writes, by number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Uses {
+pub struct RegisterUses {
     /// Registers that form its addresses.
     pub addresses: Vec<u8>,
     /// Registers that it reads, those of addresses included.
@@ -33,10 +33,10 @@ pub struct Uses {
 }
 
 /// Registers that the 64-bit instruction at an address uses. Empty for an invalid instruction.
-pub fn uses(address: u64, code: &[u8]) -> Uses {
+pub fn uses(address: u64, code: &[u8]) -> RegisterUses {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let instruction = decoder.decode();
-    let mut uses = Uses::default();
+    let mut uses = RegisterUses::default();
     if !instruction.is_invalid() {
         let mut factory = InstructionInfoFactory::new();
         let info = factory.info(&instruction);
@@ -46,7 +46,7 @@ pub fn uses(address: u64, code: &[u8]) -> Uses {
 }
 
 /// Replaces `uses` by the registers that an instruction reads and writes.
-fn registers_of(info: &InstructionInfo, uses: &mut Uses) {
+fn registers_of(info: &InstructionInfo, uses: &mut RegisterUses) {
     uses.addresses.clear();
     uses.reads.clear();
     uses.writes.clear();
@@ -75,7 +75,7 @@ fn registers_of(info: &InstructionInfo, uses: &mut Uses) {
 
 /// Whether an instruction may be single-stepped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next {
+pub(crate) enum SingleStep {
     /// The instruction can be stepped over.
     Plain,
     /// The instruction enters the kernel or is unknown. The window ends before it.
@@ -87,12 +87,17 @@ impl Analyst {
         Analyst {
             factory: InstructionInfoFactory::new(),
             instruction: Instruction::default(),
-            uses: Uses::default(),
+            uses: RegisterUses::default(),
         }
     }
 
     /// Analyses the instruction at the instruction pointer, whose bytes are `code`, into `step`.
-    pub(crate) fn look(&mut self, registers: &Registers, code: &[u8], step: &mut Step) -> Next {
+    pub(crate) fn look(
+        &mut self,
+        registers: &Registers,
+        code: &[u8],
+        step: &mut Step,
+    ) -> SingleStep {
         step.code = registers.rip;
         step.touches.clear();
         step.addresses.clear();
@@ -106,7 +111,7 @@ impl Analyst {
             || self.enters_kernel()
             || self.has_flags_in_memory()
         {
-            return Next::Stop;
+            return SingleStep::Stop;
         }
         let info = self.factory.info(&self.instruction);
         registers_of(info, &mut self.uses);
@@ -130,7 +135,7 @@ impl Analyst {
                 step.touches.push(Touch { address, write });
             }
         }
-        Next::Plain
+        SingleStep::Plain
     }
 
     fn enters_kernel(&self) -> bool {
@@ -215,7 +220,7 @@ mod tests {
         }
     }
 
-    fn look(code: &[u8]) -> (Next, Step) {
+    fn look(code: &[u8]) -> (SingleStep, Step) {
         let mut step = Step::default();
         let next = Analyst::new().look(&registers(), code, &mut step);
         (next, step)
@@ -230,7 +235,7 @@ mod tests {
     fn a_chased_pointer_reads_and_writes_its_register() {
         // mov rax, [rax]
         let (next, step) = look(&[0x48, 0x8b, 0x00]);
-        assert_eq!(next, Next::Plain);
+        assert_eq!(next, SingleStep::Plain);
         assert_eq!(touches(&step), [(0x7000_0040, false)]);
         assert_eq!(step.reads, step.writes);
     }
@@ -285,13 +290,13 @@ mod tests {
         };
         let mut step = Step::default();
         let next = Analyst::new().look(&registers, &[0x48, 0x8b, 0x01], &mut step);
-        assert_eq!((next, step.touches.len()), (Next::Plain, 1));
+        assert_eq!((next, step.touches.len()), (SingleStep::Plain, 1));
     }
 
     #[test]
     fn windows_end_before_the_kernel_and_what_is_not_known() {
         for code in [&[0x0f, 0x05][..], &[0xcc], &[0x06], &[]] {
-            assert_eq!(look(code).0, Next::Stop, "{code:x?}");
+            assert_eq!(look(code).0, SingleStep::Stop, "{code:x?}");
         }
     }
 
@@ -301,10 +306,10 @@ mod tests {
         let popf: [&[u8]; 2] = [&[0x9d], &[0x66, 0x9d]];
         let iret: [&[u8]; 3] = [&[0xcf], &[0x66, 0xcf], &[0x48, 0xcf]];
         for code in pushf.into_iter().chain(popf).chain(iret) {
-            assert_eq!(look(code).0, Next::Stop, "{code:x?}");
+            assert_eq!(look(code).0, SingleStep::Stop, "{code:x?}");
         }
         // lahf and sahf do not have it.
-        assert_eq!(look(&[0x9f]).0, Next::Plain);
-        assert_eq!(look(&[0x9e]).0, Next::Plain);
+        assert_eq!(look(&[0x9f]).0, SingleStep::Plain);
+        assert_eq!(look(&[0x9e]).0, SingleStep::Plain);
     }
 }

@@ -12,7 +12,7 @@ use crate::sys::{self, Counter, Ring};
 
 /// A facility of the system that cxlab checked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Check {
+pub struct FacilityCheck {
     /// Name of the facility.
     pub name: &'static str,
     /// Whether this machine has the facility.
@@ -34,8 +34,8 @@ pub struct TierCheck {
     pub why: String,
 }
 
-fn check(name: &'static str, result: io::Result<String>) -> Check {
-    Check {
+fn check(name: &'static str, result: io::Result<String>) -> FacilityCheck {
+    FacilityCheck {
         name,
         works: result.is_ok(),
         found: result.unwrap_or_else(|error| error.to_string()),
@@ -159,7 +159,7 @@ fn traced() -> io::Result<String> {
 }
 
 /// Checks all facilities. Call it only while the process has one thread.
-pub fn examine() -> Vec<Check> {
+pub fn examine() -> Vec<FacilityCheck> {
     let why_not = "no: not needed for what you start yourself";
     let root = sys::is_root().then(|| "yes".to_owned());
     let fills = Attr::of_user(RAW, demand_fills().map_or(0, |(_, event)| event));
@@ -220,7 +220,7 @@ fn version(program: &str) -> io::Result<String> {
 }
 
 /// Which tiers the facilities in `checks` allow.
-pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
+pub fn tiers(checks: &[FacilityCheck]) -> Vec<TierCheck> {
     let of = |name: &str| checks.iter().find(|check| check.name.starts_with(name));
     let works = |name: &str| of(name).is_some_and(|check| check.works);
     let found = |name: &str| of(name).map_or(String::new(), |check| check.found.clone());
@@ -335,9 +335,9 @@ mod tests {
             "QEMU's user mode",
             "Valgrind",
         ];
-        let checks: Vec<Check> = names
+        let checks: Vec<FacilityCheck> = names
             .into_iter()
-            .map(|name| Check {
+            .map(|name| FacilityCheck {
                 name,
                 works: works.iter().any(|one| name.starts_with(one)),
                 found: "Permission denied".to_owned(),

@@ -9,7 +9,7 @@
 //!
 //! Once a window has been in some code, the instruction pointer suffices to know what the program
 //! is doing. So the pointer is sampled much more often than windows are taken. A sample stands for
-//! the CPU time nearest to it ([`Waiting`]): of the time between two samples, the first half
+//! the CPU time nearest to it ([`UnpricedTime`]): of the time between two samples, the first half
 //! belongs to the first. That time has the price of the last windows of the same code, and of no
 //! other code, because a program that changes its behaviour executes other code. Two profiles
 //! (shares of instructions by line of code) are of the same code if they have half in common.
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::fabric::{Answer, Demand};
-use crate::model::{BlockUse, Here, WindowUse};
+use crate::model::{BlockUse, LocalLineTime, WindowUse};
 use crate::reuse::WindowTrace;
 
 /// Properties of this machine that the estimate needs.
@@ -37,7 +37,7 @@ pub struct Machine {
     /// Measured time of its lines on this machine, including page table walks and hits in
     /// caches here. This time determines how many lines a time holds. `None` if lines take
     /// the time that the model says.
-    pub here: Option<Here>,
+    pub here: Option<LocalLineTime>,
     /// Time of an instruction that does not wait for memory, in nanoseconds.
     pub base_ns: f64,
 }
@@ -87,12 +87,12 @@ pub struct Estimator {
 /// the CPU time between two samples, the first half has the price of the first sample's code. The
 /// second half is pending until the second sample gives its code.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Waiting {
+pub struct UnpricedTime {
     phase: Option<PhaseId>,
     ns: f64,
 }
 
-impl Waiting {
+impl UnpricedTime {
     /// Adds CPU time and returns the part that has a price now, with its code.
     pub fn pass(&mut self, ns: f64) -> Option<(PhaseId, f64)> {
         let part = if self.phase.is_some() { 0.5 } else { 1.0 };

@@ -17,13 +17,13 @@ use crate::doctor;
 use crate::estimate::RECENT;
 use crate::fabric::Fabric;
 use crate::images::to_addresses;
-use crate::kept::{self, Measured};
-use crate::meter::{Begins, Events, Opened};
+use crate::kept::{self, MachineMeasurements};
+use crate::meter::{EventStart, Events, OpenEvents};
 use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::prices::JudgedNs;
 use crate::process::Facts;
-use crate::profile::cost::{ProfileCost, Sampled};
+use crate::profile::cost::{ProfileCost, SampledMachine};
 use crate::recorder::Recorder;
 use crate::recording::Recording;
 use crate::relay::{Link, Message, Relay};
@@ -56,7 +56,7 @@ pub struct Options {
 
 /// What following a program gave.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-pub struct Followed {
+pub struct AttachOutcome {
     /// What was found, for people and programs to read.
     pub report: AttachReport,
     /// What was kept, if [`Options::record`] asked for it.
@@ -101,7 +101,7 @@ const FEW_WINDOWS: u64 = RECENT as u64;
 ///
 /// # Errors
 /// [`AttachError`]; the program then runs on, or was never started.
-pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<Followed, AttachError> {
+pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachOutcome, AttachError> {
     let (facts, notes) = facts(options)?;
     let library = options.record.then(sites::library);
     let (mut reader, writer) = io::pipe().map_err(system("no pipe"))?;
@@ -168,7 +168,7 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
         )
     };
     let (measured, kept) = kept::measured(options.recalibrate).ok_or_else(no_memory)?;
-    let Measured {
+    let MachineMeasurements {
         latency,
         overlap,
         small,
@@ -248,7 +248,7 @@ fn guard(
     fabric: &mut dyn Fabric,
     (facts, mut notes, library): (&Facts, Vec<String>, Option<Result<PathBuf, String>>),
     (link, command): (Link, Tid),
-) -> Result<Followed, AttachError> {
+) -> Result<AttachOutcome, AttachError> {
     let mut missing = Vec::new();
     let library = match (library, &options.target) {
         (Some(Ok(_)), Target::Pid(_)) => {
@@ -266,7 +266,7 @@ fn guard(
         Some(Events::Addresses(events)) if events.is_in_nanoseconds() => 0.0,
         _ => facts.small.at(0).alone_ns,
     };
-    let events = Opened::open(options.events.clone(), facts.local_ns - lookup_ns);
+    let events = OpenEvents::open(options.events.clone(), facts.local_ns - lookup_ns);
     let events = events.map_err(|why| AttachError::Trace(format!("--events: {why}")))?;
     let facts = facts.clone();
     let (root, go) = match &options.target {
@@ -285,7 +285,7 @@ fn guard(
     let known = (facts.clone(), recorder, events);
     let mut tracer = Tracer::new(fabric, options.placement, known, root, relay);
     if go.is_some() {
-        tracer.add(root, Begins::AtExec);
+        tracer.add(root, EventStart::AtExec);
     }
     run_first(&mut notes);
     match go {
@@ -304,7 +304,7 @@ fn guard(
         report.with_lines(lines, wrong);
     }
     let profile = metered.and_then(|(profile, wrong)| {
-        let machine = Sampled {
+        let machine = SampledMachine {
             local_ns: facts.local_ns,
             lookup_ns: Some(lookup_ns),
             overlap: facts.overlap,
@@ -322,7 +322,7 @@ fn guard(
         to_addresses(&mut cost.recording);
         Some(cost)
     });
-    Ok(Followed {
+    Ok(AttachOutcome {
         report,
         recording,
         profile,
@@ -399,7 +399,7 @@ fn seize_all(pid: Tid, tracer: &mut Tracer<'_>) -> Result<(), AttachError> {
             match sys::seize(tid) {
                 Ok(()) => {
                     known.push(tid);
-                    tracer.add(tid, Begins::Now);
+                    tracer.add(tid, EventStart::Now);
                     more = true;
                 }
                 // The thread ended, or the thread that started it is traced already and it with it.

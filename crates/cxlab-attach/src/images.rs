@@ -15,7 +15,7 @@ const MOST_SECTION: u64 = 256 << 20;
 
 /// Part of a file that the loader maps.
 #[derive(Clone, Copy)]
-struct Loaded {
+struct LoadedSegment {
     offset: u64,
     bytes: u64,
     address: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Unwinding {
 /// A file, or what could be read of it.
 #[derive(Default)]
 struct Image {
-    loaded: Vec<Loaded>,
+    loaded: Vec<LoadedSegment>,
 }
 
 /// Files that were seen, by path. Numbers of files never change.
@@ -121,7 +121,7 @@ fn read(path: &str) -> Option<Image> {
     let file = object::File::parse(&cache).ok()?;
     let loaded = file.segments().map(|segment| {
         let (offset, bytes) = segment.file_range();
-        Loaded {
+        LoadedSegment {
             offset,
             bytes,
             address: segment.address(),

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{self, Curve, Latency, Lines, SIZES};
 use crate::model::Overlap;
-use crate::profile::cost::Sampled;
+use crate::profile::cost::SampledMachine;
 use crate::sys;
 
 /// Number of the format, and of the way to measure. A change of either needs another number.
@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 64 << 10;
 /// What was measured of a machine.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Measured {
+pub(crate) struct MachineMeasurements {
     pub(crate) latency: Latency,
     pub(crate) overlap: Overlap,
     /// Line times in pages of 4 KiB and in large pages.
@@ -39,11 +39,11 @@ pub(crate) struct Measured {
     pub(crate) watched_fault_ns: f64,
 }
 
-impl Measured {
+impl MachineMeasurements {
     /// Measures this machine. `None` if there is no free memory for it.
-    fn measure() -> Option<Measured> {
+    fn measure() -> Option<MachineMeasurements> {
         let latency = calibrate::latency()?;
-        Some(Measured {
+        Some(MachineMeasurements {
             latency,
             overlap: calibrate::overlap(&latency)?,
             small: Curve::measure(false)?,
@@ -121,10 +121,10 @@ impl Machine {
 /// The first line of a file. The second line is its check sum.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct KeptHeader {
     format: u32,
     machine: Machine,
-    measured: Measured,
+    measured: MachineMeasurements,
 }
 
 /// FNV-1a with 64 bits: it finds damage, and need not stop anyone.
@@ -159,9 +159,9 @@ pub fn is_this_machine(host: Option<&str>, processor: Option<&str>) -> bool {
 }
 
 /// What is measured of this machine, now or before. `None` if there is no free memory to measure.
-pub fn this_machine(again: bool) -> Option<Sampled> {
+pub fn this_machine(again: bool) -> Option<SampledMachine> {
     let (measured, _) = measured(again)?;
-    Some(Sampled {
+    Some(SampledMachine {
         local_ns: measured.latency.large_ns,
         lookup_ns: Some(measured.small.at(0).alone_ns),
         overlap: measured.overlap,
@@ -171,12 +171,12 @@ pub fn this_machine(again: bool) -> Option<Sampled> {
 
 /// What is known of this machine, and a note for the user on where it is from. With `again` it is
 /// measured whatever is kept. `None` if there is no free memory to measure.
-pub(crate) fn measured(again: bool) -> Option<(Measured, String)> {
+pub(crate) fn measured(again: bool) -> Option<(MachineMeasurements, String)> {
     measured_in(
         folder().as_deref(),
         &Machine::this(),
         again,
-        Measured::measure,
+        MachineMeasurements::measure,
     )
 }
 
@@ -184,8 +184,8 @@ fn measured_in(
     folder: Option<&Path>,
     machine: &Machine,
     again: bool,
-    measure: impl FnOnce() -> Option<Measured>,
-) -> Option<(Measured, String)> {
+    measure: impl FnOnce() -> Option<MachineMeasurements>,
+) -> Option<(MachineMeasurements, String)> {
     let Some(folder) = folder else {
         let note = "this machine was measured now, which is not kept: neither XDG_CACHE_HOME nor HOME \
                     is set";
@@ -221,7 +221,7 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-fn read(path: &Path, machine: &Machine) -> io::Result<Measured> {
+fn read(path: &Path, machine: &Machine) -> io::Result<MachineMeasurements> {
     let file = fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -240,7 +240,7 @@ fn read(path: &Path, machine: &Machine) -> io::Result<Measured> {
     if check_sum(line) != check {
         return Err(damaged());
     }
-    let kept: Kept = serde_json::from_str(line).map_err(|_| damaged())?;
+    let kept: KeptHeader = serde_json::from_str(line).map_err(|_| damaged())?;
     if kept.format != FORMAT || kept.machine != *machine {
         return Err(refused("it is of another machine or version"));
     }
@@ -251,10 +251,10 @@ fn read(path: &Path, machine: &Machine) -> io::Result<Measured> {
 }
 
 /// Writes the file beside its place and renames it, so that no reader sees a part.
-fn write(path: &Path, machine: &Machine, measured: &Measured) -> io::Result<()> {
+fn write(path: &Path, machine: &Machine, measured: &MachineMeasurements) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     make(folder)?;
-    let kept = Kept {
+    let kept = KeptHeader {
         format: FORMAT,
         machine: machine.clone(),
         measured: measured.clone(),
@@ -282,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    fn sample() -> Measured {
+    fn sample() -> MachineMeasurements {
         let curve = Curve(
             SIZES
                 .map(|bytes| Lines {
@@ -293,7 +293,7 @@ mod tests {
                 })
                 .to_vec(),
         );
-        Measured {
+        MachineMeasurements {
             latency: Latency {
                 small_ns: 130.25,
                 large_ns: 101.75,
@@ -323,7 +323,7 @@ mod tests {
         }
 
         /// What is known of the machine, and whether it was measured for that.
-        fn ask(&self, machine: &Machine, again: bool) -> (Measured, String, bool) {
+        fn ask(&self, machine: &Machine, again: bool) -> (MachineMeasurements, String, bool) {
             let mut measured = false;
             let (found, note) = measured_in(Some(self.0.path()), machine, again, || {
                 measured = true;

@@ -58,7 +58,7 @@ cfg_if::cfg_if! {
         mod tracer;
         mod window;
 
-        pub use guard::{AttachError, Followed, Options, attach};
+        pub use guard::{AttachError, AttachOutcome, Options, attach};
         pub use images::to_addresses;
         pub use kept::{is_this_machine, this_machine};
         pub use sys::die_by;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use crate::density::{Density, PAGE_LINES};
 use crate::estimate::{PhaseId, chance};
 use crate::reuse::{ENOUGH, Reuse, WindowTrace};
-use crate::reuse_time::{Beyond, Phases, ReuseTimes};
+use crate::reuse_time::{PhaseReuse, Phases, ReuseTimes};
 
 /// Number of samples of the touched pages whose maximum counts.
 const SAMPLES: usize = 2;
@@ -29,9 +29,9 @@ const LARGE_PAGE_LINES: u64 = 32_768;
 
 /// What watched lines say of a phase.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Watched {
+pub struct WatchedPhase {
     /// Part of its lines that miss, and of how many lines that is known.
-    pub beyond: Beyond,
+    pub beyond: PhaseReuse,
     /// Whether time need not wait for more lines.
     pub enough: bool,
 }
@@ -134,14 +134,14 @@ impl Locality {
 
     /// What watched lines of a phase say of it, and those of all phases while its own are few. `None` if these
     /// are too few, too. As many `threads` go through memory at once as the `phases` say.
-    pub fn watched(&self, phase: PhaseId, phases: &Phases, threads: usize) -> Option<Watched> {
+    pub fn watched(&self, phase: PhaseId, phases: &Phases, threads: usize) -> Option<WatchedPhase> {
         let horizon = self.horizon(phases, threads)?;
         let all = self.times.beyond(None, horizon)?;
         let own = self.times.beyond(Some(phase), horizon);
         let own = own.unwrap_or_default();
         let weight = (own.known / WATCHED).min(1.0);
-        (all.known >= LEAST_WATCHED).then_some(Watched {
-            beyond: Beyond {
+        (all.known >= LEAST_WATCHED).then_some(WatchedPhase {
+            beyond: PhaseReuse {
                 part: weight * own.part + (1.0 - weight) * all.part,
                 ..if weight < 1.0 { all } else { own }
             },

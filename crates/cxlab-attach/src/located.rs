@@ -17,22 +17,22 @@ use crate::share;
 
 /// Lines missed, and delay.
 #[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
-pub struct Use {
+pub struct MissCost {
     /// Lines read from all pools.
     pub lines: f64,
     /// Delay in nanoseconds.
     pub delay_ns: f64,
 }
 
-impl Use {
+impl MissCost {
     /// Adds another use.
-    pub fn add(&mut self, other: Use) {
+    pub fn add(&mut self, other: MissCost) {
         self.lines += other.lines;
         self.delay_ns += other.delay_ns;
     }
 
-    fn part(self, part: f64) -> Use {
-        Use {
+    fn part(self, part: f64) -> MissCost {
+        MissCost {
             lines: part * self.lines,
             delay_ns: part * self.delay_ns,
         }
@@ -43,9 +43,9 @@ impl Use {
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct LocatedPhase {
     /// By place in the code (a number of [`Recording::places`]), of instructions that miss.
-    pub instructions: BTreeMap<u32, Use>,
+    pub instructions: BTreeMap<u32, MissCost>,
     /// By object (a number of [`Recording::objects`]).
-    pub objects: BTreeMap<u32, Use>,
+    pub objects: BTreeMap<u32, MissCost>,
     /// Calls that led there (a number of [`Recording::stacks`], and what they had).
     pub stacks: Vec<(u32, StackUse)>,
     /// Delay of which no window says where it is from, in nanoseconds.
@@ -135,7 +135,7 @@ fn phase_of(
             (false, true) => part.2 / beyond,
             (false, false) => 0.0,
         };
-        let used = Use {
+        let used = MissCost {
             lines: lines * part.0,
             delay_ns: phase.delay_ns * share,
         };
@@ -173,8 +173,8 @@ fn objects_of(window: &WindowRecord) -> BTreeMap<u64, BTreeMap<u32, f64>> {
 }
 
 /// The whole use of pieces of code.
-pub fn total(phases: &[LocatedPhase]) -> Use {
-    let mut all = Use::default();
+pub fn total(phases: &[LocatedPhase]) -> MissCost {
+    let mut all = MissCost::default();
     for phase in phases {
         phase.instructions.values().for_each(|one| all.add(*one));
         all.delay_ns += phase.unlocated_ns;
@@ -183,7 +183,7 @@ pub fn total(phases: &[LocatedPhase]) -> Use {
 }
 
 /// Splits what an instruction has among several stacks, by their delay.
-pub fn by_stack(stacks: &[(u32, StackUse)], used: Use) -> Vec<(u32, Use)> {
+pub fn by_stack(stacks: &[(u32, StackUse)], used: MissCost) -> Vec<(u32, MissCost)> {
     let sum = |of: fn(&StackUse) -> f64| stacks.iter().map(|(_, all)| of(all)).sum::<f64>();
     let (delay, cpu) = (sum(|all| all.delay_ns), sum(|all| all.cpu_ns));
     stacks
@@ -206,7 +206,7 @@ pub(crate) mod tests {
     use crate::fabric::tests::{LATENCY_NS, two};
     use crate::knuth;
     use crate::model::{Overlap, Step};
-    use crate::recording::{CodePlace, FORMAT, Mappings, Object, Placed};
+    use crate::recording::{CodePlace, FORMAT, Mappings, Object, RecordedMapping};
 
     pub(crate) const MIB: u64 = 1 << 20;
 
@@ -239,7 +239,7 @@ pub(crate) mod tests {
             image: Some(0),
             address,
         };
-        let placed = |start: u64, batch| Placed {
+        let placed = |start: u64, batch| RecordedMapping {
             start,
             end: start + MIB,
             batch,
@@ -322,7 +322,7 @@ pub(crate) mod tests {
             cpu_ns: 1.0,
             delay_ns,
         };
-        let used = Use {
+        let used = MissCost {
             lines: 8.0,
             delay_ns: 4.0,
         };

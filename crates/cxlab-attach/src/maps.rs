@@ -156,7 +156,7 @@ const TICK_NS: u64 = 10_000_000;
 
 /// What a thread has used so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Usage {
+pub struct ThreadUsage {
     /// CPU time in user space, in nanoseconds, rounded to whole ticks. At each tick the kernel samples
     /// whether the thread runs in user space, and divides the exact CPU time in proportion.
     pub user_ns: u64,
@@ -164,10 +164,10 @@ pub struct Usage {
     pub faults: u64,
 }
 
-/// Reads the [`Usage`] of a thread.
-pub fn usage(tid: Tid) -> io::Result<Usage> {
+/// Reads the [`ThreadUsage`] of a thread.
+pub fn usage(tid: Tid) -> io::Result<ThreadUsage> {
     let stat = stat_of(&format!("/proc/{tid}/task/{tid}/stat"))?;
-    Ok(Usage {
+    Ok(ThreadUsage {
         user_ns: stat.user * TICK_NS,
         faults: stat.faults,
     })

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use cxlab_perf::encode::Event;
 use cxlab_perf::kind::{HARDWARE, RAW, SOFTWARE};
-use cxlab_perf::{Attr, Format, Mapped, Record, flag};
+use cxlab_perf::{Attr, Format, MemoryMapping, Record, flag};
 
 use crate::calibrate::processor_field;
 use crate::maps;
@@ -30,7 +30,7 @@ const KEPT: f64 = 256.0;
 
 /// An event: what it counts, and its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Selected {
+pub struct SelectedEvent {
     name: String,
     kind: u32,
     config: u64,
@@ -42,17 +42,17 @@ pub enum Events {
     /// Where its misses are, and for how long some are outstanding: there are no windows (tier 1).
     Addresses(Addresses),
     /// How many lines it reads from memory; windows say the rest (tier 2).
-    Lines(Selected),
+    Lines(SelectedEvent),
 }
 
 /// Events by which misses are known with their addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Addresses {
     /// Samples misses, with the addresses of their data.
-    misses: Selected,
+    misses: SelectedEvent,
     period: u64,
     /// Counts the time with misses outstanding: cycles, or nanoseconds of the software's clock.
-    outstanding: Selected,
+    outstanding: SelectedEvent,
 }
 
 const TASK_CLOCK: u64 = 1;
@@ -80,7 +80,7 @@ impl Addresses {
                 "no event of this processor counts the time with misses outstanding".to_owned(),
             );
         }
-        let of = |name: &str, config| Selected {
+        let of = |name: &str, config| SelectedEvent {
             name: name.to_owned(),
             kind: RAW,
             config,
@@ -153,7 +153,7 @@ impl Addresses {
     }
 }
 
-impl Selected {
+impl SelectedEvent {
     fn is_clock(&self) -> bool {
         (self.kind, self.config) == (SOFTWARE, TASK_CLOCK)
     }
@@ -172,7 +172,7 @@ impl FromStr for Events {
 
     fn from_str(text: &str) -> Result<Events, String> {
         let wrong = || format!("found `{text}`; allowed: {ALLOWED}");
-        let event = |name: &str| -> Option<Selected> {
+        let event = |name: &str| -> Option<SelectedEvent> {
             let (kind, config) = match name {
                 "page-faults" => (SOFTWARE, PAGE_FAULTS),
                 "task-clock" => (SOFTWARE, TASK_CLOCK),
@@ -180,7 +180,7 @@ impl FromStr for Events {
                 _ => (RAW, u64::from_str_radix(name.strip_prefix('r')?, 16).ok()?),
             };
             let name = name.to_owned();
-            Some(Selected { name, kind, config })
+            Some(SelectedEvent { name, kind, config })
         };
         if text == "auto" {
             return Addresses::of_this_processor().map(Events::Addresses);
@@ -209,17 +209,17 @@ impl FromStr for Events {
 
 /// When a thread's events begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Begins {
+pub(crate) enum EventStart {
     Now,
     /// When it executes another program.
     AtExec,
 }
 
-impl Begins {
+impl EventStart {
     fn flags(self) -> u64 {
         match self {
-            Begins::Now => 0,
-            Begins::AtExec => flag::DISABLED | flag::ENABLE_ON_EXEC,
+            EventStart::Now => 0,
+            EventStart::AtExec => flag::DISABLED | flag::ENABLE_ON_EXEC,
         }
     }
 }
@@ -258,7 +258,7 @@ struct Metered {
 
 /// What a thread's events say of some CPU time.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub(crate) struct Missed {
+pub(crate) struct MeteredMisses {
     /// Misses of each pool that were waited for, one after the other.
     pub(crate) waits: Vec<f64>,
     /// Lines that were read, by pool.
@@ -266,66 +266,66 @@ pub(crate) struct Missed {
 }
 
 /// Events that the kernel does not refuse.
-pub(crate) enum Opened {
+pub(crate) enum OpenEvents {
     Nothing,
     Addresses(Box<Meter>),
     Lines(Lines),
 }
 
-impl Opened {
+impl OpenEvents {
     /// Opens events, of no thread yet. A miss of local memory is outstanding for `each_ns`, if it is alone.
     ///
     /// # Errors
     /// Why the kernel refuses them, which is tried on this thread.
-    pub(crate) fn open(events: Option<Events>, each_ns: f64) -> Result<Opened, String> {
+    pub(crate) fn open(events: Option<Events>, each_ns: f64) -> Result<OpenEvents, String> {
         Ok(match events {
-            None => Opened::Nothing,
+            None => OpenEvents::Nothing,
             Some(Events::Addresses(events)) => {
-                Opened::Addresses(Box::new(Meter::new(events, each_ns)?))
+                OpenEvents::Addresses(Box::new(Meter::new(events, each_ns)?))
             }
-            Some(Events::Lines(event)) => Opened::Lines(Lines::new(event)?),
+            Some(Events::Lines(event)) => OpenEvents::Lines(Lines::new(event)?),
         })
     }
 
     /// A thread begins, or will when it executes a program.
-    pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
+    pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: EventStart) {
         match self {
-            Opened::Nothing => {}
-            Opened::Addresses(meter) => meter.add(pid, tid, begins),
-            Opened::Lines(lines) => lines.add(tid, begins),
+            OpenEvents::Nothing => {}
+            OpenEvents::Addresses(meter) => meter.add(pid, tid, begins),
+            OpenEvents::Lines(lines) => lines.add(tid, begins),
         }
     }
 
     /// A thread has ended.
     pub(crate) fn remove(&mut self, tid: Tid) {
         match self {
-            Opened::Nothing => {}
-            Opened::Addresses(meter) => meter.remove(tid),
-            Opened::Lines(lines) => lines.remove(tid),
+            OpenEvents::Nothing => {}
+            OpenEvents::Addresses(meter) => meter.remove(tid),
+            OpenEvents::Lines(lines) => lines.remove(tid),
         }
     }
 
     /// Whether events say where misses are, so that nothing else is asked.
     pub(crate) fn say_where(&self) -> bool {
-        matches!(self, Opened::Addresses(_))
+        matches!(self, OpenEvents::Addresses(_))
     }
 
     /// Whether these are an event that counts lines.
     pub(crate) fn count_lines(&self) -> bool {
-        matches!(self, Opened::Lines(_))
+        matches!(self, OpenEvents::Lines(_))
     }
 }
 
 /// An event that counts lines read from memory, of all threads of a program.
 pub(crate) struct Lines {
-    event: Selected,
+    event: SelectedEvent,
     threads: BTreeMap<Tid, Reading>,
     sum: f64,
     wrong: Option<String>,
 }
 
 impl Lines {
-    fn new(event: Selected) -> Result<Lines, String> {
+    fn new(event: SelectedEvent) -> Result<Lines, String> {
         let opened = Counter::open(0, &event.attr());
         opened.map_err(|error| format!("{}: {error}", event.name))?;
         Ok(Lines {
@@ -336,7 +336,7 @@ impl Lines {
         })
     }
 
-    fn add(&mut self, tid: Tid, begins: Begins) {
+    fn add(&mut self, tid: Tid, begins: EventStart) {
         match Reading::open(tid, &self.event.attr().with(begins.flags())) {
             Ok(reading) => {
                 self.threads.insert(tid, reading);
@@ -402,16 +402,16 @@ impl Meter {
             lost: 0,
             wrong: None,
         };
-        let opened = meter.open(0, 0, Begins::Now);
+        let opened = meter.open(0, 0, EventStart::Now);
         opened.map_err(|(event, error)| format!("{event}: {error}"))?;
         Ok(meter)
     }
 
     /// Opens the events of a thread.
-    fn open(&self, pid: Tid, tid: Tid, begins: Begins) -> Result<Metered, (String, io::Error)> {
+    fn open(&self, pid: Tid, tid: Tid, begins: EventStart) -> Result<Metered, (String, io::Error)> {
         let from = |attr: Attr| attr.with(begins.flags());
         let misses = from(self.events.misses());
-        let named = |event: &Selected| {
+        let named = |event: &SelectedEvent| {
             let name = event.name.clone();
             move |error| (name, error)
         };
@@ -442,8 +442,8 @@ impl Meter {
     }
 
     /// A thread begins, or will when it executes a program. Of a process that ran before, its mappings are read.
-    fn add(&mut self, pid: Tid, tid: Tid, begins: Begins) {
-        if begins == Begins::Now && !self.threads.values().any(|thread| thread.pid == pid) {
+    fn add(&mut self, pid: Tid, tid: Tid, begins: EventStart) {
+        if begins == EventStart::Now && !self.threads.values().any(|thread| thread.pid == pid) {
             self.map(pid);
         }
         match self.open(pid, tid, begins) {
@@ -458,7 +458,7 @@ impl Meter {
 
     fn map(&mut self, pid: Tid) {
         for mapping in maps::mappings(pid).unwrap_or_default() {
-            let mapped = Mapped {
+            let mapped = MemoryMapping {
                 pid,
                 start: mapping.region.start,
                 bytes: mapping.region.end - mapping.region.start,
@@ -478,8 +478,8 @@ impl Meter {
         cpu_ns: f64,
         pools: usize,
         pool_of: &mut dyn FnMut(u64) -> Option<usize>,
-    ) -> Missed {
-        let mut missed = Missed {
+    ) -> MeteredMisses {
+        let mut missed = MeteredMisses {
             waits: vec![0.0; pools],
             lines: vec![0.0; pools],
         };

@@ -187,7 +187,7 @@ impl BlockUse {
     }
 
     /// Like [`BlockUse::time`], on this machine, with the measured line times in `here`.
-    pub fn time_here(&self, here: &Here, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
+    pub fn time_here(&self, here: &LocalLineTime, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
         let latency = vec![here.miss_ns; self.fetched.len()];
         let lines: f64 = self.fetched.iter().sum();
         let apart_ns = self.apart * here.apart_ns;
@@ -267,7 +267,7 @@ fn overlapped(
 
 /// Time for a line of a program's memory on this machine, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Here {
+pub struct LocalLineTime {
     /// A line with no other in flight.
     pub miss_ns: f64,
     /// A line, with as many independent lines in flight as the model allows.

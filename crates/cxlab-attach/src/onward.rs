@@ -39,7 +39,7 @@ const SPACE: u32 = 48;
 
 /// How an access continues in each repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Onward {
+enum AccessContinuation {
     /// At an address that is farther by this distance each time.
     By(u64),
     /// In a line that nothing touched before.
@@ -79,8 +79,10 @@ pub fn go_on(
             let step = &mut steps[at];
             for ((touch, own), onward) in step.touches.iter_mut().zip(&own[at]).zip(onward) {
                 touch.address = match onward {
-                    Onward::By(far) => own.address.wrapping_add(far.wrapping_mul(again)),
-                    Onward::Anew => own.address.wrapping_add(again << SPACE),
+                    AccessContinuation::By(far) => {
+                        own.address.wrapping_add(far.wrapping_mul(again))
+                    }
+                    AccessContinuation::Anew => own.address.wrapping_add(again << SPACE),
                 };
             }
             let mut pool = |address: u64| {
@@ -155,21 +157,21 @@ fn onward(
     is_known: &dyn Fn(u64) -> bool,
     rounds: &Range<usize>,
     is_loop: bool,
-) -> Vec<Vec<Onward>> {
+) -> Vec<Vec<AccessContinuation>> {
     let far = match is_loop {
         true => distances(steps, rounds),
         false => HashMap::new(),
     };
     let of = |step: &Step| {
-        let mut found: Vec<Onward> = Vec::with_capacity(step.touches.len());
+        let mut found: Vec<AccessContinuation> = Vec::with_capacity(step.touches.len());
         for (at, touch) in step.touches.iter().enumerate() {
             let line = touch.address / 64;
             found.push(match far.get(&(step.code, at)) {
                 // The second line of one access continues as its first line does.
                 _ if is_second(step, at) => found[at - 1],
-                Some(far) => Onward::By(*far),
-                None if is_known(line) => Onward::By(0),
-                None => Onward::Anew,
+                Some(far) => AccessContinuation::By(*far),
+                None if is_known(line) => AccessContinuation::By(0),
+                None => AccessContinuation::Anew,
             });
         }
         found

@@ -95,7 +95,7 @@ pub struct Region {
 
 /// Memory that holds an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum MemoryPlace {
     /// The host's own memory.
     Local,
     /// CXL memory, at this offset in bytes.
@@ -232,29 +232,29 @@ impl Layout {
     /// The pool that holds an address, or `None` if no mapping held it at the last [`Layout::update`].
     pub fn pool(&self, address: u64, fabric: &dyn Fabric) -> Option<usize> {
         Some(match self.place(address)? {
-            Place::Cxl(offset) => fabric.pool_of(offset),
-            Place::Local => 0,
+            MemoryPlace::Cxl(offset) => fabric.pool_of(offset),
+            MemoryPlace::Local => 0,
         })
     }
 
     /// The place of an address, or `None` if no mapping held it at the last [`Layout::update`].
-    pub fn place(&self, address: u64) -> Option<Place> {
+    pub fn place(&self, address: u64) -> Option<MemoryPlace> {
         let (start, extent) = self.extents.range(..=address).next_back()?;
         if address >= extent.end {
             return None;
         }
         let offset = address - start;
         Some(match extent.place {
-            Kind::Local => Place::Local,
-            Kind::Cxl(base) => Place::Cxl(base + offset),
+            Kind::Local => MemoryPlace::Local,
+            Kind::Cxl(base) => MemoryPlace::Cxl(base + offset),
             Kind::Turns(base) => {
                 let Placement::Interleave(local, cxl) = self.placement else {
                     return None;
                 };
                 let page = (base + offset) / PAGE;
                 match page % (u64::from(local) + u64::from(cxl)) < u64::from(local) {
-                    true => Place::Local,
-                    false => Place::Cxl(base + offset),
+                    true => MemoryPlace::Local,
+                    false => MemoryPlace::Cxl(base + offset),
                 }
             }
         })
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    fn place(layout: &Layout, page: u64) -> Option<Place> {
+    fn place(layout: &Layout, page: u64) -> Option<MemoryPlace> {
         layout.place(page * PAGE)
     }
 
@@ -316,20 +316,20 @@ mod tests {
     fn a_place_stays_while_its_mapping_does_and_comes_back_free() {
         let mut layout = Layout::new(Placement::LocalFirst(4 * PAGE));
         layout.update(&[region(10, 13)]);
-        assert_eq!(place(&layout, 12), Some(Place::Local));
+        assert_eq!(place(&layout, 12), Some(MemoryPlace::Local));
         // The mapping grows over the limit: its last local page is the fourth of the host's own.
         layout.update(&[region(10, 16)]);
-        assert_eq!(place(&layout, 13), Some(Place::Local));
-        assert_eq!(place(&layout, 14), Some(Place::Cxl(0)));
-        assert_eq!(place(&layout, 15), Some(Place::Cxl(PAGE)));
+        assert_eq!(place(&layout, 13), Some(MemoryPlace::Local));
+        assert_eq!(place(&layout, 14), Some(MemoryPlace::Cxl(0)));
+        assert_eq!(place(&layout, 15), Some(MemoryPlace::Cxl(PAGE)));
         assert_eq!(place(&layout, 16), None);
         // A hole is unmapped: what remains keeps its place, and new mappings take
         // the freed local pages.
         layout.update(&[region(12, 13), region(15, 16), region(20, 23)]);
         assert_eq!(place(&layout, 10), None);
-        assert_eq!(place(&layout, 12), Some(Place::Local));
-        assert_eq!(place(&layout, 15), Some(Place::Cxl(PAGE)));
-        assert_eq!(place(&layout, 22), Some(Place::Local));
+        assert_eq!(place(&layout, 12), Some(MemoryPlace::Local));
+        assert_eq!(place(&layout, 15), Some(MemoryPlace::Cxl(PAGE)));
+        assert_eq!(place(&layout, 22), Some(MemoryPlace::Local));
     }
 
     /// Two arrays side by side look like one mapping. The upper one was made first.
@@ -343,10 +343,10 @@ mod tests {
             region(top + 30, top + 32),
         ]);
         for page in [10, 11, top + 10, top + 19, top + 30, top + 31] {
-            assert_eq!(place(&layout, page), Some(Place::Local), "{page}");
+            assert_eq!(place(&layout, page), Some(MemoryPlace::Local), "{page}");
         }
-        assert_eq!(place(&layout, top), Some(Place::Cxl(0)));
-        assert_eq!(place(&layout, top + 9), Some(Place::Cxl(9 * PAGE)));
+        assert_eq!(place(&layout, top), Some(MemoryPlace::Cxl(0)));
+        assert_eq!(place(&layout, top + 9), Some(MemoryPlace::Cxl(9 * PAGE)));
         // A lower mapping that appears later is placed later.
         layout.update(&[region(10, 12), region(top, top + 20)]);
         layout.update(&[
@@ -355,7 +355,7 @@ mod tests {
             region(top + 25, top + 29),
         ]);
         let found: Vec<bool> = (25..29)
-            .map(|page| place(&layout, top + page) == Some(Place::Local))
+            .map(|page| place(&layout, top + page) == Some(MemoryPlace::Local))
             .collect();
         assert_eq!(found, [false, false, true, true]);
     }
@@ -364,13 +364,13 @@ mod tests {
     fn large_mappings_and_turns_of_pages() {
         let mut layout = Layout::new(Placement::Above(4 * PAGE));
         layout.update(&[region(0, 3), region(4, 8)]);
-        assert_eq!(place(&layout, 2), Some(Place::Local));
-        assert_eq!(place(&layout, 5), Some(Place::Cxl(PAGE)));
+        assert_eq!(place(&layout, 2), Some(MemoryPlace::Local));
+        assert_eq!(place(&layout, 5), Some(MemoryPlace::Cxl(PAGE)));
 
         let mut layout = Layout::new(Placement::Interleave(1, 2));
         layout.update(&[region(3, 9)]);
         let local: Vec<bool> = (3..9)
-            .map(|page| place(&layout, page) == Some(Place::Local))
+            .map(|page| place(&layout, page) == Some(MemoryPlace::Local))
             .collect();
         assert_eq!(local, [true, false, false, true, false, false]);
     }

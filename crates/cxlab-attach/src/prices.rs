@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::estimate::{Estimate, PhaseId, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
-use crate::meter::Missed;
-use crate::process::{Facts, Judged, Process};
+use crate::meter::MeteredMisses;
+use crate::process::{Facts, MissRule, Process};
 use crate::recorder::{self, Recorder};
 use crate::recording::StackId;
 use crate::share;
 use crate::slowdown::PoolReport;
 use crate::sys::Tid;
-use crate::thread::{Spent, Thread};
+use crate::thread::{SpentTime, Thread};
 
 /// Time between two requests to the fabric.
 const ASK: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ const UNCERTAIN: f64 = 0.1;
 
 /// CPU time in nanoseconds, by the method that determined its number of instructions.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Told {
+pub(crate) struct TimeByMethod {
     /// Counted by registers, between two samples.
     pub(crate) counted_ns: f64,
     /// Derived from the pace at which registers counted the same code.
@@ -50,9 +50,9 @@ pub(crate) struct JudgedNs {
 
 /// Sums over all priced time.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Priced {
+pub(crate) struct PricedSums {
     /// How the number of instructions was determined.
-    pub(crate) told: Told,
+    pub(crate) told: TimeByMethod,
     /// Time that the model gives for the priced code with all memory being local.
     pub(crate) modelled_ns: f64,
     /// The delay that was asked for, with as few and as many misses as watched lines allow.
@@ -65,13 +65,13 @@ pub(crate) struct Priced {
 
 /// What is known of a thread's time in a piece of code.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Used {
+pub(crate) enum KnownTime {
     /// A number of instructions, and their CPU time.
-    Counted(f64, Spent),
+    Counted(f64, SpentTime),
     /// CPU time without a known number of instructions.
-    Spent(Spent),
+    Spent(SpentTime),
     /// CPU time in other code, which no window has been in.
-    Elsewhere(Spent),
+    Elsewhere(SpentTime),
 }
 
 /// Use of a pool so far.
@@ -96,7 +96,7 @@ pub(crate) struct Prices<'a> {
     /// Time held until the last request to the fabric, by thread.
     held_before: BTreeMap<Tid, u64>,
     pools: Vec<PoolSum>,
-    pub(crate) priced: Priced,
+    pub(crate) priced: PricedSums,
     /// What is kept of the run, if that is wanted.
     pub(crate) recorder: Option<Recorder>,
     /// Whether an event counts the lines that are read.
@@ -125,7 +125,7 @@ impl<'a> Prices<'a> {
             asked_at: Instant::now(),
             held_before: BTreeMap::new(),
             pools: vec![PoolSum::default(); pools],
-            priced: Priced::default(),
+            priced: PricedSums::default(),
             recorder: None,
             has_lines: false,
         }
@@ -134,7 +134,7 @@ impl<'a> Prices<'a> {
     /// Whether watched lines are so few that they leave a wide interval for the slowdown of a program that
     /// used `cpu_ns` of CPU time.
     pub(crate) fn is_uncertain(&self, cpu_ns: f64) -> bool {
-        let Priced {
+        let PricedSums {
             least_ns, most_ns, ..
         } = self.priced;
         most_ns - least_ns > UNCERTAIN * (cpu_ns + least_ns)
@@ -175,13 +175,18 @@ impl<'a> Prices<'a> {
         // Half of the time after the last sample belongs to that sample's code.
         let rest = std::mem::take(&mut thread.stretch);
         let last = thread.priced.take();
-        if rest == Spent::default() {
+        if rest == SpentTime::default() {
             return;
         }
         let of = last.and_then(|look| look.code);
         let stack = last.map_or(0, |look| look.stack);
         if let Some(phase) = of {
-            self.price(thread, process, (phase, stack), Used::Spent(rest.half()));
+            self.price(
+                thread,
+                process,
+                (phase, stack),
+                KnownTime::Spent(rest.half()),
+            );
         }
         let left = match of {
             Some(_) => rest.half(),
@@ -196,10 +201,10 @@ impl<'a> Prices<'a> {
         thread: &mut Thread,
         process: &mut Process,
         stack: StackId,
-        spent: Spent,
+        spent: SpentTime,
     ) {
         match process.last_phase() {
-            Some(phase) => self.price(thread, process, (phase, stack), Used::Elsewhere(spent)),
+            Some(phase) => self.price(thread, process, (phase, stack), KnownTime::Elsewhere(spent)),
             None => self.priced.unpriced_ns += spent.user_ns,
         }
     }
@@ -230,13 +235,13 @@ impl<'a> Prices<'a> {
                     progress.count_late(&from, &look.place, look.spent.cpu_ns)
                 });
                 let used = match counted {
-                    Some(instructions) => Used::Counted(instructions, look.spent),
-                    None => Used::Spent(look.spent),
+                    Some(instructions) => KnownTime::Counted(instructions, look.spent),
+                    None => KnownTime::Spent(look.spent),
                 };
                 self.price_of(thread, process, (code, look.stack), used);
             } else {
                 for of in [(from_code, from_stack), (code, look.stack)] {
-                    self.price_of(thread, process, of, Used::Spent(look.spent.half()));
+                    self.price_of(thread, process, of, KnownTime::Spent(look.spent.half()));
                 }
             }
         }
@@ -249,14 +254,14 @@ impl<'a> Prices<'a> {
         thread: &mut Thread,
         process: &mut Process,
         (code, stack): (Option<PhaseId>, StackId),
-        used: Used,
+        used: KnownTime,
     ) {
         match (code, used) {
             (Some(phase), used) => self.price(thread, process, (phase, stack), used),
-            (None, Used::Spent(spent) | Used::Elsewhere(spent)) => {
+            (None, KnownTime::Spent(spent) | KnownTime::Elsewhere(spent)) => {
                 self.elsewhere(thread, process, stack, spent);
             }
-            (None, Used::Counted(_, spent)) => self.priced.unpriced_ns += spent.cpu_ns,
+            (None, KnownTime::Counted(_, spent)) => self.priced.unpriced_ns += spent.cpu_ns,
         }
     }
 
@@ -267,20 +272,21 @@ impl<'a> Prices<'a> {
         thread: &mut Thread,
         process: &mut Process,
         (phase, stack): (PhaseId, StackId),
-        used: Used,
+        used: KnownTime,
     ) {
         let pid = process.pid;
         let pace = process.progress(phase).and_then(|one| one.pace());
         let sums = &mut self.priced;
         let told = &mut sums.told;
-        let (Used::Counted(_, spent) | Used::Spent(spent) | Used::Elsewhere(spent)) = used;
+        let (KnownTime::Counted(_, spent) | KnownTime::Spent(spent) | KnownTime::Elsewhere(spent)) =
+            used;
         let (cpu_ns, lines) = (spent.cpu_ns, spent.lines);
         let (told, ns, instructions) = match (used, pace) {
-            (Used::Counted(instructions, _), _) => {
+            (KnownTime::Counted(instructions, _), _) => {
                 (&mut told.counted_ns, cpu_ns, Some(instructions))
             }
             // The pace of that code includes the kernel's work for it.
-            (Used::Spent(_), Some(pace)) => (&mut told.paced_ns, cpu_ns, Some(cpu_ns * pace)),
+            (KnownTime::Spent(_), Some(pace)) => (&mut told.paced_ns, cpu_ns, Some(cpu_ns * pace)),
             _ => (&mut told.priced_ns, spent.user_ns, None),
         };
         if self.has_lines {
@@ -292,10 +298,10 @@ impl<'a> Prices<'a> {
         };
         *told += ns;
         match known.judged {
-            Judged::Pages | Judged::Counted => {}
-            Judged::Lines => sums.judged.lines += ns,
-            Judged::Reuse => sums.judged.reuse += ns,
-            Judged::Time => sums.judged.time += ns,
+            MissRule::Pages | MissRule::Counted => {}
+            MissRule::Lines => sums.judged.lines += ns,
+            MissRule::Reuse => sums.judged.reuse += ns,
+            MissRule::Time => sums.judged.time += ns,
         }
         thread.computed_ns += ns as u64;
         let [delay, least, most] = known.delay(&self.answers, self.number);
@@ -323,7 +329,7 @@ impl<'a> Prices<'a> {
         sums.most_ns += (many * most).max(user_ns * delay);
         sums.modelled_ns += modelled_ns * estimate.model_ns();
         if let Some(recorder) = &mut self.recorder {
-            let priced = recorder::Priced {
+            let priced = recorder::PricedTime {
                 instructions: modelled_ns / estimate.instruction_ns(),
                 cpu_ns: ns,
                 delay_ns: user_ns * delay,
@@ -352,7 +358,7 @@ impl<'a> Prices<'a> {
     }
 
     /// Charges a thread the delay of CPU time of which its events say what it missed.
-    pub(crate) fn metered(&mut self, thread: &mut Thread, cpu_ns: f64, missed: &Missed) {
+    pub(crate) fn metered(&mut self, thread: &mut Thread, cpu_ns: f64, missed: &MeteredMisses) {
         let local_ns = self.facts.local_ns;
         let (mut delay_ns, mut stretch) = (0.0, 1.0_f64);
         for (pool, answer) in self.answers.iter().enumerate() {

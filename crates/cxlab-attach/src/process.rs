@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use crate::calibrate::Curve;
 use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, Rate, fitting};
 use crate::fabric::{Answer, Fabric};
-use crate::locality::{Locality, Watched};
+use crate::locality::{Locality, WatchedPhase};
 use crate::maps;
-use crate::model::{Here, Overlap, Window, WindowUse};
+use crate::model::{LocalLineTime, Overlap, Window, WindowUse};
 use crate::placement::{Layout, PAGE, Placement};
-use crate::progress::{Place, Progress, advances};
+use crate::progress::{Progress, ThreadPlace, advances};
 use crate::reuse::WindowTrace;
 use crate::reuse_time::Phases;
 use crate::sys::{Breakpoint, Tid};
@@ -83,7 +83,7 @@ pub(crate) struct Process {
     placement: Placement,
     estimator: Estimator,
     /// Estimates from the present windows and working set, by phase.
-    estimates: BTreeMap<PhaseId, Known>,
+    estimates: BTreeMap<PhaseId, WindowEstimate>,
     /// Registers that count instructions, by phase.
     progress: BTreeMap<PhaseId, Progress>,
     /// Memory that it uses.
@@ -109,7 +109,7 @@ pub(crate) struct Process {
 }
 
 /// Estimate from windows and a working set.
-pub(crate) struct Known {
+pub(crate) struct WindowEstimate {
     pub(crate) estimate: Estimate,
     /// The same with as few and as many misses as watched lines allow.
     pub(crate) bounds: Option<[Estimate; 2]>,
@@ -117,7 +117,7 @@ pub(crate) struct Known {
     /// Time of an instruction natively, which bounded the misses, in nanoseconds.
     seen_ns: Option<f64>,
     /// What decided how many lines miss, and whether the program is too fast for its pages.
-    pub(crate) judged: Judged,
+    pub(crate) judged: MissRule,
     doubtful: bool,
     /// Delay of a nanosecond, and its bounds, with the number of the fabric's response that they are for.
     delay: Option<(u64, [f64; 3])>,
@@ -125,7 +125,7 @@ pub(crate) struct Known {
 
 /// What decides how many of the lines that are new to a window miss the last level cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Judged {
+pub(crate) enum MissRule {
     /// The pages that were touched.
     Pages,
     /// The lines that windows saw: the program uses few lines of the pages.
@@ -138,7 +138,7 @@ pub(crate) enum Judged {
     Counted,
 }
 
-impl Known {
+impl WindowEstimate {
     /// Delay of a nanosecond of CPU time, and its bounds, for the fabric's response of that number.
     pub(crate) fn delay(&mut self, answers: &[Answer], number: u64) -> [f64; 3] {
         let known = self.delay.filter(|(known, _)| *known == number);
@@ -232,7 +232,7 @@ impl Process {
         Machine {
             local_ns: facts.local_ns,
             wait_ns: facts.memory_ns,
-            here: Some(Here {
+            here: Some(LocalLineTime {
                 miss_ns: lines.alone_ns,
                 apart_ns: lines.apart_ns * facts.overlap.misses,
                 stream_ns: lines.stream_ns * facts.overlap.stream,
@@ -308,7 +308,7 @@ impl Process {
     pub(crate) fn add(
         &mut self,
         trace: WindowTrace,
-        steps: &[Place],
+        steps: &[ThreadPlace],
         facts: &Facts,
         fabric: &dyn Fabric,
     ) -> Option<PhaseId> {
@@ -383,7 +383,7 @@ impl Process {
         phase: PhaseId,
         facts: &Facts,
         fabric: &dyn Fabric,
-    ) -> Option<&mut Known> {
+    ) -> Option<&mut WindowEstimate> {
         if !self.looked {
             return None;
         }
@@ -483,7 +483,12 @@ impl Process {
     }
 
     /// The estimate with as many misses as an event counted. `None` if none counts.
-    fn by_count(&self, phase: PhaseId, machine: Machine, seen_ns: Option<f64>) -> Option<Known> {
+    fn by_count(
+        &self,
+        phase: PhaseId,
+        machine: Machine,
+        seen_ns: Option<f64>,
+    ) -> Option<WindowEstimate> {
         let (lines, ns) = *self.counted.get(&phase)?;
         let per_ns = lines / ns.max(1.0);
         let pace = self.progress.get(&phase).and_then(Progress::pace);
@@ -500,12 +505,12 @@ impl Process {
                 false => high = middle,
             }
         }
-        Some(Known {
+        Some(WindowEstimate {
             estimate: of(high)?,
             bounds: None,
             machine,
             seen_ns,
-            judged: Judged::Counted,
+            judged: MissRule::Counted,
             doubtful: false,
             delay: None,
         })
@@ -514,7 +519,7 @@ impl Process {
     /// Estimates how many lines miss in a phase, an instruction of which takes `seen_ns` natively. Touched
     /// pages decide, or the lines in them that windows saw, or how much memory a program of that speed
     /// uses. No more lines miss than fit in the program's time.
-    fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<Known> {
+    fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<WindowEstimate> {
         let machine = self.machine(facts, self.locality.working_set());
         if let Some(known) = self.by_count(phase, machine, seen_ns) {
             return Some(known);
@@ -527,20 +532,20 @@ impl Process {
         let mut estimate = of(missing(by_pages))?;
         let doubtful = seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT * seen_ns);
         let mut chance = by_pages;
-        let mut judged = Judged::Pages;
+        let mut judged = MissRule::Pages;
         if watched.is_some() {
-            judged = Judged::Reuse;
+            judged = MissRule::Reuse;
         } else if let Some(by_lines) = self.locality.chance_by_lines(phase, doubtful) {
             if by_lines < by_pages {
-                (chance, judged) = (by_lines, Judged::Lines);
+                (chance, judged) = (by_lines, MissRule::Lines);
             }
         } else if let Some(by_speed) = seen_ns
             .filter(|_| doubtful)
             .and_then(|seen_ns| self.chance_by_speed(phase, facts, seen_ns, &estimate))
         {
-            (chance, judged) = (by_speed.min(by_pages), Judged::Time);
+            (chance, judged) = (by_speed.min(by_pages), MissRule::Time);
         }
-        if matches!(judged, Judged::Lines | Judged::Time) {
+        if matches!(judged, MissRule::Lines | MissRule::Time) {
             estimate = of(missing(chance))?;
         }
         // Where nothing counts, the line times of this machine give the time of an instruction.
@@ -550,7 +555,7 @@ impl Process {
         };
         if estimate.model_instruction_ns() > most_ns {
             estimate = of(fitting(missing(chance), most_ns, of))?;
-            judged = Judged::Time;
+            judged = MissRule::Time;
         }
         let bound = |part| {
             let missing = self.locality.chance_of_unshared(chance, Some(part));
@@ -560,7 +565,7 @@ impl Process {
             let [least, most] = watched.beyond.interval();
             Some([bound(least)?, bound(most)?])
         });
-        Some(Known {
+        Some(WindowEstimate {
             estimate,
             bounds,
             machine,
@@ -603,7 +608,7 @@ impl Process {
 
     /// What watched lines say of a phase. Where the cache holds all pages that were touched, nothing misses, and
     /// the order of touches does not matter.
-    fn watched(&self, phase: PhaseId) -> Option<Watched> {
+    fn watched(&self, phase: PhaseId) -> Option<WatchedPhase> {
         let matters = self.chance() > 0.0;
         let watched = || self.locality.watched(phase, &self.phases, self.running);
         matters.then(watched).flatten()

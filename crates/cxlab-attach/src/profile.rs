@@ -14,7 +14,7 @@ use std::io::{Read, Seek};
 
 use cxlab_perf::encode::Event;
 use cxlab_perf::file::{FileError, PerfData};
-use cxlab_perf::{Format, Found, Mode, Operation, Period, Record, Sample};
+use cxlab_perf::{Format, LoadOrigin, Mode, Operation, Period, Record, Sample};
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
@@ -412,17 +412,17 @@ impl ProfileReader {
             return Ok(());
         };
         let found = match sample.source {
-            Some(source) if source.found() != Found::Unknown => {
+            Some(source) if source.found() != LoadOrigin::Unknown => {
                 if source.operation() != Operation::Load {
                     return Ok(());
                 }
                 source.found()
             }
-            _ if misses_only => Found::Memory {
+            _ if misses_only => LoadOrigin::Memory {
                 remote: false,
                 cxl: false,
             },
-            _ => Found::Unknown,
+            _ => LoadOrigin::Unknown,
         };
         let weight = sample.weight.unwrap_or_default();
         let name = name_of(found).to_owned();
@@ -430,9 +430,9 @@ impl ProfileReader {
         sum.samples += 1;
         sum.loads += of;
         *self.cycles.entry(name).or_default() += of * f64::from(weight.cycles);
-        let is_miss = matches!(found, Found::Memory { .. });
+        let is_miss = matches!(found, LoadOrigin::Memory { .. });
         let address = sample.address.filter(|address| *address > 0);
-        let Some(address) = address.filter(|_| is_miss || found == Found::UnderWay) else {
+        let Some(address) = address.filter(|_| is_miss || found == LoadOrigin::UnderWay) else {
             return Ok(());
         };
         if in_kernel {
@@ -479,19 +479,19 @@ impl ProfileReader {
 const LAST_LEVEL: &str = "L3";
 
 /// The word for where a load found its data.
-fn name_of(found: Found) -> &'static str {
+fn name_of(found: LoadOrigin) -> &'static str {
     match found {
-        Found::Cache(1) => "L1",
-        Found::Cache(2) => "L2",
-        Found::Cache(3) => LAST_LEVEL,
-        Found::Cache(_) => "L4",
-        Found::UnderWay => "under way",
-        Found::OtherCache => "another core's cache",
-        Found::Memory { cxl: true, .. } => "CXL memory",
-        Found::Memory { remote: true, .. } => "another node's memory",
-        Found::Memory { .. } => "memory",
-        Found::Device => "a device",
-        Found::Unknown => "unknown",
+        LoadOrigin::Cache(1) => "L1",
+        LoadOrigin::Cache(2) => "L2",
+        LoadOrigin::Cache(3) => LAST_LEVEL,
+        LoadOrigin::Cache(_) => "L4",
+        LoadOrigin::UnderWay => "under way",
+        LoadOrigin::OtherCache => "another core's cache",
+        LoadOrigin::Memory { cxl: true, .. } => "CXL memory",
+        LoadOrigin::Memory { remote: true, .. } => "another node's memory",
+        LoadOrigin::Memory { .. } => "memory",
+        LoadOrigin::Device => "a device",
+        LoadOrigin::Unknown => "unknown",
     }
 }
 

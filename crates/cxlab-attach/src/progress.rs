@@ -27,7 +27,7 @@ pub type Values = [u64; GENERAL];
 
 /// Place of a thread: its next instruction, and the registers before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct ThreadPlace {
     /// Address of the instruction.
     pub code: u64,
     /// Values of the general registers before the instruction.
@@ -138,10 +138,10 @@ fn gone(up: bool, from: u64, to: u64) -> i64 {
 }
 
 /// Registers that only move in one direction in these consecutive instructions.
-pub fn advances(steps: &[Place]) -> Vec<Advance> {
+pub fn advances(steps: &[ThreadPlace]) -> Vec<Advance> {
     let mut numbers = BTreeMap::new();
     let mut codes = Vec::new();
-    let number = |step: &Place| {
+    let number = |step: &ThreadPlace| {
         *numbers.entry(step.code).or_insert_with(|| {
             codes.push(step.code);
             codes.len() - 1
@@ -155,7 +155,12 @@ pub fn advances(steps: &[Place]) -> Vec<Advance> {
 /// The advance of one register. The instruction that saw it move in one direction for longest
 /// defines its meaning. The register has the same meaning at other instructions where its value is
 /// between the values before and after at that instruction.
-fn advance(steps: &[Place], sequence: &[usize], codes: &[u64], register: usize) -> Option<Advance> {
+fn advance(
+    steps: &[ThreadPlace],
+    sequence: &[usize],
+    codes: &[u64],
+    register: usize,
+) -> Option<Advance> {
     let mut visits = vec![Visits::default(); codes.len()];
     for (at, (step, number)) in steps.iter().zip(sequence).enumerate() {
         visits[*number].see(at, step.values[register]);
@@ -206,13 +211,13 @@ fn advance(steps: &[Place], sequence: &[usize], codes: &[u64], register: usize) 
 
 /// Count of the interval between two samples by one register.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Counted {
+struct CountedInterval {
     register: usize,
     /// Number of instructions. Negative if the register moved in the wrong direction.
     instructions: f64,
 }
 
-impl Counted {
+impl CountedInterval {
     /// Whether the register moved in the right direction, and not farther
     /// than any processor executes.
     fn is_right(&self, cpu_ns: f64) -> bool {
@@ -266,7 +271,7 @@ fn counts(ways: &VecDeque<bool>) -> bool {
 
 impl Tally {
     /// Records an interval and returns its number of instructions, or `None` if that is unknown.
-    fn take(&mut self, counted: &[Counted], cpu_ns: f64, plain: bool) -> Option<f64> {
+    fn take(&mut self, counted: &[CountedInterval], cpu_ns: f64, plain: bool) -> Option<f64> {
         if self.pause > 0 {
             self.pause -= 1;
             return None;
@@ -291,8 +296,8 @@ impl Tally {
     }
 
     /// Smallest count among the counting registers.
-    fn least(&self, counted: &[Counted], cpu_ns: f64) -> Option<f64> {
-        let known = |one: &&Counted| self.ways.get(&one.register).is_some_and(counts);
+    fn least(&self, counted: &[CountedInterval], cpu_ns: f64) -> Option<f64> {
+        let known = |one: &&CountedInterval| self.ways.get(&one.register).is_some_and(counts);
         let found = counted.iter().filter(|one| one.is_right(cpu_ns));
         let found = found.filter(known).map(|one| one.instructions);
         found.reduce(f64::min)
@@ -386,7 +391,13 @@ impl Progress {
 
     /// Number of instructions between two samples of the same code, which took `cpu_ns` of CPU
     /// time. `None` if they cannot be counted. `plain` says that no hold was shortly before.
-    pub fn count(&mut self, from: &Place, to: &Place, cpu_ns: f64, plain: bool) -> Option<f64> {
+    pub fn count(
+        &mut self,
+        from: &ThreadPlace,
+        to: &ThreadPlace,
+        cpu_ns: f64,
+        plain: bool,
+    ) -> Option<f64> {
         if cpu_ns < LEAST_NS || !self.may_count() {
             return None;
         }
@@ -396,7 +407,7 @@ impl Progress {
 
     /// Like [`Progress::count`], for an interval from before it was known what counts or which code
     /// it was. The tally does not change.
-    pub fn count_late(&self, from: &Place, to: &Place, cpu_ns: f64) -> Option<f64> {
+    pub fn count_late(&self, from: &ThreadPlace, to: &ThreadPlace, cpu_ns: f64) -> Option<f64> {
         if !self.may_count() {
             return None;
         }
@@ -418,18 +429,23 @@ impl Progress {
         plain.map_or(0.0, |pace| cpu_ns - instructions / pace)
     }
 
-    fn counted(&self, from: &Place, to: &Place) -> Vec<Counted> {
+    fn counted(&self, from: &ThreadPlace, to: &ThreadPlace) -> Vec<CountedInterval> {
         let of = |register| self.counted_by(register, from, to);
         (0..GENERAL).filter_map(of).collect()
     }
 
-    fn counted_by(&self, register: usize, from: &Place, to: &Place) -> Option<Counted> {
+    fn counted_by(
+        &self,
+        register: usize,
+        from: &ThreadPlace,
+        to: &ThreadPlace,
+    ) -> Option<CountedInterval> {
         let seen = || {
             let all = self.recent.iter().flatten();
             all.filter(|one| one.register == register)
         };
         let up = seen().next()?.up;
-        let holds = |place: &Place| seen().any(|one| one.at.contains(&place.code));
+        let holds = |place: &ThreadPlace| seen().any(|one| one.at.contains(&place.code));
         if seen().any(|one| one.up != up) || !holds(from) || !holds(to) {
             return None;
         }
@@ -445,7 +461,7 @@ impl Progress {
         if way.abs() < STEPS * by / sum(|one| f64::from(one.changes)) {
             return None;
         }
-        Some(Counted {
+        Some(CountedInterval {
             register,
             instructions: way * sum(|one| one.instructions as f64) / by,
         })

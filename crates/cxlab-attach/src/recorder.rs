@@ -35,7 +35,7 @@ fn number<T: Eq + Hash>(numbers: &mut IndexSet<T>, thing: T) -> u32 {
 
 /// A process that is followed.
 #[derive(Default)]
-struct Followed {
+struct FollowedProcess {
     mappings: Vec<Mapping>,
     seen: Mappings,
     stacks: Stacks,
@@ -45,7 +45,7 @@ struct Followed {
 }
 
 /// What a piece of CPU time was priced at.
-pub(crate) struct Priced<'a> {
+pub(crate) struct PricedTime<'a> {
     pub(crate) instructions: f64,
     pub(crate) cpu_ns: f64,
     pub(crate) delay_ns: f64,
@@ -64,7 +64,7 @@ pub(crate) struct Recorder {
     objects: IndexSet<Object>,
     sites: BTreeMap<StackId, Site>,
     mappings: Vec<Mappings>,
-    processes: BTreeMap<Tid, Followed>,
+    processes: BTreeMap<Tid, FollowedProcess>,
     open: BTreeMap<(Tid, PhaseId), PhaseRecord>,
     done: Vec<PhaseRecord>,
     /// Number of windows so far.
@@ -281,7 +281,7 @@ impl Recorder {
     }
 
     /// CPU time of a process got a price.
-    pub(crate) fn priced(&mut self, pid: Tid, phase: PhaseId, priced: &Priced<'_>) {
+    pub(crate) fn priced(&mut self, pid: Tid, phase: PhaseId, priced: &PricedTime<'_>) {
         let record = self.open.entry((pid, phase)).or_default();
         record.instructions += priced.instructions;
         if let Some(last) = record.windows.last_mut() {

@@ -56,7 +56,7 @@ pub struct Site {
 
 /// A mapping of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Placed {
+pub struct RecordedMapping {
     /// Address of its first byte.
     pub start: u64,
     /// First address behind it.
@@ -67,7 +67,7 @@ pub struct Placed {
 
 /// The mappings of a process at a time.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Mappings(pub Vec<Placed>);
+pub struct Mappings(pub Vec<RecordedMapping>);
 
 impl Mappings {
     /// Places these mappings in the order in which they were seen.
@@ -96,7 +96,7 @@ impl Mappings {
         let old = std::mem::take(&mut self.0);
         for region in regions {
             let mut at = region.start;
-            let fresh = |start, end| Placed {
+            let fresh = |start, end| RecordedMapping {
                 start,
                 end,
                 batch: next,
@@ -107,7 +107,7 @@ impl Mappings {
             for placed in inside {
                 let (start, end) = (placed.start.max(region.start), placed.end.min(region.end));
                 self.0.extend((start > at).then(|| fresh(at, start)));
-                self.0.push(Placed {
+                self.0.push(RecordedMapping {
                     start,
                     end,
                     ..*placed

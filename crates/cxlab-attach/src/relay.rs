@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::maps;
-use crate::sys::{self, Given, Tid};
+use crate::sys::{self, SentSignal, Tid};
 
 /// Time that a signal of the command waits for the same signal of its group to reach the program,
 /// and time for which a signal that the program had is remembered (*assumed*: the kernel gives a
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Message {
     /// To the guard: the command received this signal from a process.
-    Signal(Given),
+    Signal(SentSignal),
     /// To the guard: release the program.
     Leave,
     /// To the command: this signal stopped the program.
@@ -70,8 +70,8 @@ pub(crate) struct Relay {
     /// signals of the command.
     program: Option<Tid>,
     /// Signals that the program had lately, and signals for it that wait for those.
-    had: Vec<(Given, Instant)>,
-    waiting: Vec<(Given, Instant)>,
+    had: Vec<(SentSignal, Instant)>,
+    waiting: Vec<(SentSignal, Instant)>,
     /// Whether one of its own stop signals holds the program.
     is_stopped: bool,
     /// Whether the command was seen stopped at the last look, and when the next look is due.
@@ -106,7 +106,7 @@ impl Relay {
     }
 
     /// The program is about to receive a signal.
-    pub(crate) fn arrived(&mut self, given: Given) {
+    pub(crate) fn arrived(&mut self, given: SentSignal) {
         if !take(&mut self.waiting, given) {
             self.had.push((given, Instant::now()));
         }
@@ -165,7 +165,7 @@ impl Relay {
 }
 
 /// Takes the first of equal signals out of a list. Returns whether there is one.
-fn take(signals: &mut Vec<(Given, Instant)>, given: Given) -> bool {
+fn take(signals: &mut Vec<(SentSignal, Instant)>, given: SentSignal) -> bool {
     let found = signals.iter().position(|(other, _)| *other == given);
     found.map(|at| signals.remove(at)).is_some()
 }
@@ -174,8 +174,8 @@ fn take(signals: &mut Vec<(Given, Instant)>, given: Given) -> bool {
 mod tests {
     use super::*;
 
-    fn given(signal: i32) -> Given {
-        Given {
+    fn given(signal: i32) -> SentSignal {
+        SentSignal {
             signal,
             sender: 4711,
         }

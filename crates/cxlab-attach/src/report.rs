@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Accounts;
 use crate::model::Overlap;
-use crate::profile::cost::{How, ProfileCost};
+use crate::profile::cost::{OutstandingMethod, ProfileCost};
 use crate::profile::{Profile, ProfileError, Role, Samples};
 use crate::slowdown::{PoolReport, Slowdown};
 
@@ -63,7 +63,7 @@ pub struct SampledReport {
     /// Time with misses outstanding natively, in seconds.
     pub outstanding_s: f64,
     /// How it is known.
-    pub outstanding_known: How,
+    pub outstanding_known: OutstandingMethod,
     /// Time until the last level cache is known not to have a line, in nanoseconds. `None` if it is not known.
     pub lookup_ns: Option<f64>,
     /// Share of sampled misses whose mapping was not recorded, from 0 to 1.
@@ -160,7 +160,7 @@ impl SampledReport {
             let mut events = samples.events.iter();
             events.any(|event| event.events > 0.0 && role(&event.role))
         };
-        if self.outstanding_known == How::Between {
+        if self.outstanding_known == OutstandingMethod::Between {
             notes.push(
                 "how many misses are outstanding at once is not known: the interval is from all that the processor \
                  can have to one after the other; on Intel's processors record cycles, task-clock and \
@@ -169,7 +169,7 @@ impl SampledReport {
                     .to_owned(),
             );
         }
-        if self.outstanding_known == How::Counted && self.lookup_ns.is_none() {
+        if self.outstanding_known == OutstandingMethod::Counted && self.lookup_ns.is_none() {
             notes.push(
                 "a miss is counted as outstanding from when the last-level cache is known not to have the line; how long \
                  that takes is not known, so that the delay is too low by its part of the local latency (record loads that \

@@ -49,14 +49,14 @@ const WORDS: u64 = 64 / WORD;
 
 /// A line that a window touched and left.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Left {
+pub struct LeftLine {
     /// Last address in it that was touched.
     pub address: u64,
     /// Its words in which a touch began, one bit each.
     words: u8,
 }
 
-impl Left {
+impl LeftLine {
     /// Address of a word in which no touch began, of which `number` chooses one. `None` if there is none.
     pub fn beside(&self, number: u64) -> Option<u64> {
         let free = u64::from(self.words.count_zeros());
@@ -95,11 +95,11 @@ impl WindowTrace {
 
     /// Lines that the window touched first behind what only shows what was touched before, and not
     /// any more in its last eighth, so that one use is over when the next is waited for.
-    pub fn left(&self) -> Vec<Left> {
+    pub fn left(&self) -> Vec<LeftLine> {
         let (before, rest) = self.steps.split_at(self.before.min(self.steps.len()));
         let (first, behind) = rest.split_at(rest.len() - rest.len() / 8);
         let [before, behind] = [before, behind].map(|steps| touched(steps).collect::<HashSet<_>>());
-        let mut last: BTreeMap<u64, Left> = BTreeMap::new();
+        let mut last: BTreeMap<u64, LeftLine> = BTreeMap::new();
         for touch in first.iter().flat_map(|step| &step.touches) {
             let line = last.entry(touch.address / 64).or_default();
             line.address = touch.address;
@@ -148,14 +148,14 @@ struct Crowd {
 
 /// Numbers of lines by the number of windows that touched them.
 #[derive(Clone)]
-struct Touched {
+struct TouchCounts {
     windows: usize,
     lines: Vec<f64>,
 }
 
-impl Touched {
+impl TouchCounts {
     /// The same without a window that touched lines which so many windows touched each.
-    fn without(&self, counts: impl Iterator<Item = usize>) -> Touched {
+    fn without(&self, counts: impl Iterator<Item = usize>) -> TouchCounts {
         let mut rest = self.clone();
         rest.windows -= 1;
         for count in counts {
@@ -269,7 +269,7 @@ impl Reuse {
         let windows = self.windows.len();
         let mut lines = vec![0.0; windows + 1];
         counts.values().for_each(|count| lines[*count] += 1.0);
-        let all = Touched { windows, lines };
+        let all = TouchCounts { windows, lines };
         let without = |(_, lines): &(u64, BTreeSet<u64>)| {
             let counts = lines.iter().map(|line| counts[line]);
             all.without(counts).exponent()

@@ -37,7 +37,7 @@ pub type WatchId = u64;
 
 /// A watched line.
 #[derive(Clone, Copy, Debug)]
-struct Watched {
+struct WatchedLine {
     window: u64,
     /// Phase of the window. `None` as long as it is not known.
     phase: Option<PhaseId>,
@@ -49,7 +49,7 @@ struct Watched {
 
 /// How a phase goes through memory.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Touching {
+pub struct TouchRate {
     /// Lines new to windows in a nanosecond of its CPU time. `None` as long as it is not known.
     pub per_ns: Option<f64>,
     /// CPU time that the process spent in it lately, in nanoseconds.
@@ -58,7 +58,7 @@ pub struct Touching {
 
 /// The phases of a process.
 #[derive(Clone, Default, Debug)]
-pub struct Phases(BTreeMap<PhaseId, Touching>);
+pub struct Phases(BTreeMap<PhaseId, TouchRate>);
 
 impl Phases {
     /// A phase touches so many lines in a nanosecond.
@@ -84,14 +84,14 @@ impl Phases {
 /// Watched lines of a process.
 #[derive(Clone, Default, Debug)]
 pub struct ReuseTimes {
-    watched: VecDeque<Watched>,
+    watched: VecDeque<WatchedLine>,
     /// Number of the first one that is remembered.
     first: WatchId,
 }
 
 /// What watched lines say of the lines of a phase.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Beyond {
+pub struct PhaseReuse {
     /// Part of the lines that have left the cache when they are touched again.
     pub part: f64,
     /// Number of watched lines of which that is known.
@@ -101,7 +101,7 @@ pub struct Beyond {
     pub independent: f64,
 }
 
-impl Beyond {
+impl PhaseReuse {
     /// The least and the largest part that so few lines do not speak against: the interval of 95 % after E. B.
     /// Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", Journal of the American
     /// Statistical Association, volume 22, 1927.
@@ -125,7 +125,7 @@ impl ReuseTimes {
             self.watched.pop_front();
             self.first += 1;
         }
-        self.watched.push_back(Watched {
+        self.watched.push_back(WatchedLine {
             window,
             phase: None,
             ns: 0.0,
@@ -173,7 +173,7 @@ impl ReuseTimes {
     /// One more line counts as never touched again, so that few lines do not say that there are no others. `None`
     /// if nothing is known.
     pub fn horizon(&self, phases: &Phases, lines: f64) -> Option<f64> {
-        let of = |one: &Watched| {
+        let of = |one: &WatchedLine| {
             let phase = one.phase?;
             let touching = phases.0.get(&phase)?;
             Some((phase, touching.per_ns?, touching.lately_ns))
@@ -197,7 +197,7 @@ impl ReuseTimes {
             };
             Some((per_ns * share, one))
         };
-        let known: Vec<(f64, &Watched)> = self.watched.iter().filter_map(weighted).collect();
+        let known: Vec<(f64, &WatchedLine)> = self.watched.iter().filter_map(weighted).collect();
         let mean: f64 = known.iter().map(|(weight, _)| weight).sum();
         if mean <= 0.0 {
             return None;
@@ -205,7 +205,7 @@ impl ReuseTimes {
         let squares: f64 = known.iter().map(|(weight, _)| weight * weight).sum();
         let (mut at, mut found) = (0.0, 0.0);
         let mut left = 1.0;
-        let never = Watched {
+        let never = WatchedLine {
             window: 0,
             phase: None,
             ns: f64::INFINITY,
@@ -224,8 +224,8 @@ impl ReuseTimes {
 
     /// Part of the lines of a phase, or of all phases, that are not touched again until the `horizon`. `None` if
     /// no line of it was watched.
-    pub fn beyond(&self, phase: Option<PhaseId>, horizon: f64) -> Option<Beyond> {
-        let is_of = |one: &&Watched| phase.is_none_or(|phase| one.phase == Some(phase));
+    pub fn beyond(&self, phase: Option<PhaseId>, horizon: f64) -> Option<PhaseReuse> {
+        let is_of = |one: &&WatchedLine| phase.is_none_or(|phase| one.phase == Some(phase));
         let of = || self.watched.iter().filter(is_of);
         // Lines of which it is known, and those of them that are not touched again until then, by window.
         let mut windows: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
@@ -239,7 +239,7 @@ impl ReuseTimes {
         let before = until.into_iter().take_while(|(ns, _)| *ns < horizon);
         let (last, part) = before.last().unwrap_or((0.0, 1.0));
         let part = part * rest(of(), last, horizon);
-        (known > 0.0).then(|| Beyond {
+        (known > 0.0).then(|| PhaseReuse {
             part,
             known,
             independent: independent(part, windows.into_values().collect()),
@@ -250,7 +250,7 @@ impl ReuseTimes {
 /// Part of the lines not touched again until `last`, the last time that one was, that are not until the `horizon`
 /// either: all of them, if any was watched for that long. Otherwise nothing is known of the time behind the watches,
 /// such as those of a loop that has ended, and `UNSEEN` touches count in the time that they were watched for.
-fn rest<'a>(watched: impl Iterator<Item = &'a Watched>, last: f64, horizon: f64) -> f64 {
+fn rest<'a>(watched: impl Iterator<Item = &'a WatchedLine>, last: f64, horizon: f64) -> f64 {
     let (longest, longer) = watched.fold((0.0_f64, 0.0), |(longest, longer), one| {
         (longest.max(one.ns), longer + (one.ns - last).max(0.0))
     });
@@ -276,7 +276,7 @@ fn independent(part: f64, windows: Vec<(f64, f64)>) -> f64 {
 
 /// The times at which watched lines were touched again, in order, and the part of lines that were not until
 /// then. Each line counts with a weight.
-fn survival(mut watched: Vec<(f64, &Watched)>) -> Vec<(f64, f64)> {
+fn survival(mut watched: Vec<(f64, &WatchedLine)>) -> Vec<(f64, f64)> {
     watched.sort_by(|(_, one), (_, other)| one.ns.total_cmp(&other.ns));
     let mut at_risk: f64 = watched.iter().map(|(weight, _)| weight).sum();
     let mut part = 1.0;
@@ -399,7 +399,7 @@ mod tests {
     /// Of a part of which `number` lines are known, the interval has 95 % of all samples, for each such part.
     #[test]
     fn the_interval_has_the_part_that_lines_were_drawn_from() {
-        let of = |hits: f64, number: f64| Beyond {
+        let of = |hits: f64, number: f64| PhaseReuse {
             part: hits / number,
             known: number,
             independent: number,

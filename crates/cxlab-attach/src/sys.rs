@@ -198,16 +198,16 @@ pub fn block_signals(signals: &[i32]) {
 
 /// A signal that was sent to this process.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Given {
+pub struct SentSignal {
     /// Number of the signal.
     pub signal: i32,
     /// Process that sent the signal; 0 if the kernel did, for example for a key of the terminal.
     pub sender: Tid,
 }
 
-impl Given {
-    fn new(info: &libc::siginfo_t) -> Given {
-        Given {
+impl SentSignal {
+    fn new(info: &libc::siginfo_t) -> SentSignal {
+        SentSignal {
             signal: info.si_signo,
             // Signals of processes have codes up to 0 (SI_USER); others have no sender.
             sender: match info.si_code <= 0 {
@@ -220,7 +220,7 @@ impl Given {
 }
 
 /// Waits for one of these blocked signals. `None` after `timeout`.
-pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<Given> {
+pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<SentSignal> {
     let spec = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: timeout.subsec_nanos() as libc::c_long,
@@ -229,7 +229,7 @@ pub fn wait_signal(signals: &[i32], timeout: Duration) -> Option<Given> {
     let mut info: libc::siginfo_t = zeroed();
     // SAFETY: the set is initialised, and `info` is a valid place for the result.
     let found = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const spec) };
-    (found > 0).then(|| Given::new(&info))
+    (found > 0).then(|| SentSignal::new(&info))
 }
 
 /// Signals that a process may receive from others and that no mistake of its own raises: all but
@@ -257,8 +257,8 @@ pub fn signals_of_others() -> Vec<i32> {
 ///
 /// # Errors
 /// `EINVAL` if the thread stopped for something else.
-pub fn signal_of_stop(tid: Tid) -> io::Result<Given> {
-    told(libc::PTRACE_GETSIGINFO, tid).map(|info| Given::new(&info))
+pub fn signal_of_stop(tid: Tid) -> io::Result<SentSignal> {
+    told(libc::PTRACE_GETSIGINFO, tid).map(|info| SentSignal::new(&info))
 }
 
 /// Does with this process what the signal does by default. Returns when the process has been
@@ -358,13 +358,13 @@ pub fn run_first() -> bool {
 }
 
 /// Two threads that run on one processor alone, until this is dropped: this one, and a stopped one.
-pub struct Together(Vec<(Tid, libc::cpu_set_t)>);
+pub struct SharedProcessor(Vec<(Tid, libc::cpu_set_t)>);
 
-impl Together {
+impl SharedProcessor {
     /// Moves this thread and a stopped one to that processor. What the kernel refuses stays as it is.
-    pub fn on(processor: usize, tid: Tid) -> Together {
+    pub fn on(processor: usize, tid: Tid) -> SharedProcessor {
         if processor >= libc::CPU_SETSIZE as usize {
-            return Together(Vec::new());
+            return SharedProcessor(Vec::new());
         }
         let mut one: libc::cpu_set_t = zeroed();
         // SAFETY: the number is below the size of the set.
@@ -373,11 +373,11 @@ impl Together {
             let before = processors(tid)?;
             run_on(tid, &one).then_some((tid, before))
         };
-        Together([0, tid].into_iter().filter_map(moved).collect())
+        SharedProcessor([0, tid].into_iter().filter_map(moved).collect())
     }
 }
 
-impl Drop for Together {
+impl Drop for SharedProcessor {
     fn drop(&mut self) {
         for (tid, before) in &self.0 {
             run_on(*tid, before);

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::estimate::PhaseId;
 use crate::ledger::Ledger;
-use crate::maps::{self, Usage};
-use crate::progress::Place;
+use crate::maps::{self, ThreadUsage};
+use crate::progress::ThreadPlace;
 use crate::recording::StackId;
 use crate::reuse_time::{ReuseTimes, WatchId};
 use crate::sys::{Breakpoint, Resume, Tid};
@@ -51,13 +51,13 @@ pub(crate) struct Thread {
     pub(crate) state: State,
     /// CPU time that is accounted for, and what the kernel says of it.
     pub(crate) cpu_ns: u64,
-    pub(crate) usage: Usage,
+    pub(crate) usage: ThreadUsage,
     /// CPU time since the last sample.
-    pub(crate) stretch: Spent,
+    pub(crate) stretch: SpentTime,
     /// Samples whose preceding interval has no price yet, in order.
-    pub(crate) open: Vec<Look>,
+    pub(crate) open: Vec<RegisterSample>,
     /// The last sample before those in `open`.
-    pub(crate) priced: Option<Look>,
+    pub(crate) priced: Option<RegisterSample>,
     /// When the thread is to be sampled again, before the next epoch.
     pub(crate) again: Option<Instant>,
     /// CPU time in this epoch.
@@ -127,7 +127,7 @@ impl State {
 
 /// CPU time, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(crate) struct Spent {
+pub(crate) struct SpentTime {
     /// In user space and in the kernel.
     pub(crate) cpu_ns: f64,
     /// In user space, to the resolution of the kernel's ticks.
@@ -136,15 +136,15 @@ pub(crate) struct Spent {
     pub(crate) lines: f64,
 }
 
-impl Spent {
-    pub(crate) fn add(&mut self, more: Spent) {
+impl SpentTime {
+    pub(crate) fn add(&mut self, more: SpentTime) {
         self.cpu_ns += more.cpu_ns;
         self.user_ns += more.user_ns;
         self.lines += more.lines;
     }
 
-    pub(crate) fn half(self) -> Spent {
-        Spent {
+    pub(crate) fn half(self) -> SpentTime {
+        SpentTime {
             cpu_ns: self.cpu_ns / 2.0,
             user_ns: self.user_ns / 2.0,
             lines: self.lines / 2.0,
@@ -152,9 +152,9 @@ impl Spent {
     }
 
     /// The same CPU time without `kernel_ns` in the kernel.
-    pub(crate) fn without(self, kernel_ns: f64) -> Spent {
+    pub(crate) fn without(self, kernel_ns: f64) -> SpentTime {
         let cpu_ns = (self.cpu_ns - kernel_ns).max(0.0);
-        Spent {
+        SpentTime {
             cpu_ns,
             user_ns: self.user_ns.min(cpu_ns),
             lines: self.lines,
@@ -164,12 +164,12 @@ impl Spent {
 
 /// A sample of a thread's instruction pointer and registers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    pub(crate) place: Place,
+pub(crate) struct RegisterSample {
+    pub(crate) place: ThreadPlace,
     /// Phase of that code, if a window has been there by now.
     pub(crate) code: Option<PhaseId>,
     /// CPU time since the previous sample, and the number of instructions counted for it.
-    pub(crate) spent: Spent,
+    pub(crate) spent: SpentTime,
     pub(crate) counted: Option<f64>,
     /// The calls that led there, if they are recorded.
     pub(crate) stack: StackId,
@@ -180,12 +180,12 @@ const OPEN: usize = 256;
 
 impl Thread {
     /// The last sample.
-    pub(crate) fn last_look(&self) -> Option<Look> {
+    pub(crate) fn last_look(&self) -> Option<RegisterSample> {
         self.open.last().copied().or(self.priced)
     }
 
     /// A window was taken: finds the phases of samples without one. `phase_of` gives that of a place.
-    pub(crate) fn find_code(&mut self, phase_of: impl Fn(&Place) -> Option<PhaseId>) {
+    pub(crate) fn find_code(&mut self, phase_of: impl Fn(&ThreadPlace) -> Option<PhaseId>) {
         let unknown = self.open.iter_mut().chain(&mut self.priced);
         let unknown = unknown.filter(|look| look.code.is_none());
         unknown.for_each(|look| look.code = phase_of(&look.place));
@@ -205,13 +205,13 @@ impl Thread {
     /// Records a sample.
     pub(crate) fn looked(
         &mut self,
-        place: Place,
+        place: ThreadPlace,
         code: Option<PhaseId>,
         counted: Option<f64>,
         stack: StackId,
     ) {
         let spent = std::mem::take(&mut self.stretch);
-        self.open.push(Look {
+        self.open.push(RegisterSample {
             place,
             code,
             spent,

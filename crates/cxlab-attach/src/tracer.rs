@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use crate::fabric::Fabric;
 use crate::ledger::Accounts;
 use crate::maps;
-use crate::meter::{Begins, Opened};
+use crate::meter::{EventStart, OpenEvents};
 use crate::placement::Placement;
-use crate::prices::{Priced, Prices};
+use crate::prices::{PricedSums, Prices};
 use crate::process::{Facts, Process};
 use crate::profile::Profile;
 use crate::recorder::Recorder;
@@ -24,7 +24,7 @@ use crate::report::End;
 use crate::schedule;
 use crate::slowdown::PoolReport;
 use crate::sys::{self, Resume, Status, Tid};
-use crate::thread::{Spent, State, Thread};
+use crate::thread::{SpentTime, State, Thread};
 use stops::Sample;
 
 /// Time between two readings of CPU times.
@@ -51,7 +51,7 @@ pub(crate) struct Outcome {
     pub(crate) window_instructions: u64,
     pub(crate) window_time: Duration,
     pub(crate) pools: Vec<PoolReport>,
-    pub(crate) priced: Priced,
+    pub(crate) priced: PricedSums,
     /// CPU time by which holds slowed threads down.
     pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
@@ -74,7 +74,7 @@ pub(crate) struct Tracer<'a> {
     /// Kept for what it saves other events, if the kernel allows it.
     _no_event: Option<sys::NoEvent>,
     /// Events of all threads, which say where misses are, or how many lines are read.
-    events: Opened,
+    events: OpenEvents,
     relay: Relay,
     placement: Placement,
     /// The process whose end ends the run, and how that process ended.
@@ -95,7 +95,7 @@ impl<'a> Tracer<'a> {
     pub(crate) fn new(
         fabric: &'a mut dyn Fabric,
         placement: Placement,
-        (facts, recorder, events): (Facts, Option<Recorder>, Opened),
+        (facts, recorder, events): (Facts, Option<Recorder>, OpenEvents),
         root: Tid,
         relay: Relay,
     ) -> Tracer<'a> {
@@ -121,7 +121,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Adds a thread that is traced from now on. Its events begin with it, or with the program that it executes.
-    pub(crate) fn add(&mut self, tid: Tid, begins: Begins) {
+    pub(crate) fn add(&mut self, tid: Tid, begins: EventStart) {
         let pid = maps::process_of(tid).unwrap_or(tid);
         self.events.add(pid, tid, begins);
         self.sum.threads += 1;
@@ -227,7 +227,7 @@ impl<'a> Tracer<'a> {
             return;
         }
         if !self.threads.contains_key(&tid) {
-            self.add(tid, Begins::Now);
+            self.add(tid, EventStart::Now);
         }
         self.tell_relay(tid, status);
         match status {
@@ -475,7 +475,7 @@ impl<'a> Tracer<'a> {
         thread.unheld_ns += ran;
         self.sum.cpu_ns += ran;
         let process = self.processes.get_mut(&thread.pid);
-        if let Opened::Addresses(meter) = &mut self.events {
+        if let OpenEvents::Addresses(meter) = &mut self.events {
             let Some(process) = process else { return };
             let (ran, fabric) = (ran as f64, &*self.prices.fabric);
             let mut again = true;
@@ -485,11 +485,11 @@ impl<'a> Tracer<'a> {
             return;
         }
         let lines = match &mut self.events {
-            Opened::Lines(lines) => lines.read(tid),
-            Opened::Nothing | Opened::Addresses(_) => 0.0,
+            OpenEvents::Lines(lines) => lines.read(tid),
+            OpenEvents::Nothing | OpenEvents::Addresses(_) => 0.0,
         };
         let user = thread.used(tid, ran, self.prices.facts.watched_fault_ns);
-        thread.stretch.add(Spent {
+        thread.stretch.add(SpentTime {
             cpu_ns: ran as f64,
             user_ns: user as f64,
             lines,
@@ -625,9 +625,9 @@ impl<'a> Tracer<'a> {
         }
         let cpu_ns = self.sum.cpu_ns as f64;
         match self.events {
-            Opened::Nothing => {}
-            Opened::Addresses(meter) => self.sum.metered = Some(meter.finish(cpu_ns)),
-            Opened::Lines(lines) => self.sum.counted = Some(lines.finish()),
+            OpenEvents::Nothing => {}
+            OpenEvents::Addresses(meter) => self.sum.metered = Some(meter.finish(cpu_ns)),
+            OpenEvents::Lines(lines) => self.sum.counted = Some(lines.finish()),
         }
         self.sum.pools = self.prices.pools();
         self.sum.recorder = self.prices.recorder.take();

@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::decode::{Analyst, LONGEST, Next};
+use crate::decode::{Analyst, LONGEST, SingleStep};
 use crate::maps;
 use crate::model::{BEFORE, Step};
 use crate::placement::PAGE;
-use crate::progress::Place;
+use crate::progress::ThreadPlace;
 use crate::sys::{self, Registers, Resume, Status, Tid};
 
 /// Most instructions of a window.
@@ -31,7 +31,7 @@ const CS_64: u64 = 0x33;
 
 /// State of the thread after a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum After {
+pub(crate) enum AfterWindow {
     /// Stopped as before the window. It may be resumed.
     Stopped,
     /// Stopped with this event, which the tracer has yet to handle.
@@ -76,17 +76,17 @@ impl Code {
 }
 
 /// Instructions that a window observed.
-pub(crate) struct Seen {
+pub(crate) struct ObservedWindow {
     /// The executed instructions, in order.
     pub(crate) steps: Vec<Step>,
     /// The registers before each instruction.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<ThreadPlace>,
     /// How many of the first instructions only show what was touched before.
     pub(crate) before: usize,
-    pub(crate) after: After,
+    pub(crate) after: AfterWindow,
 }
 
-impl Seen {
+impl ObservedWindow {
     /// Whether the first instruction that counts was executed again.
     fn is_round(&self) -> bool {
         let counted = self.places.get(self.before..).unwrap_or_default();
@@ -99,14 +99,14 @@ impl Seen {
 
 /// The place of a thread: its instruction pointer and the general registers but
 /// for the stack pointer.
-pub(crate) fn place(registers: &Registers) -> Place {
+pub(crate) fn place(registers: &Registers) -> ThreadPlace {
     let all = registers;
     let values = [
         all.rax, all.rbx, all.rcx, all.rdx, all.rsi, all.rdi, all.rbp, all.r8, all.r9, all.r10,
         all.r11, all.r12, all.r13, all.r14, all.r15,
     ];
     let code = all.rip;
-    Place { code, values }
+    ThreadPlace { code, values }
 }
 
 /// Whether a thread was stopped on its way out of a system call.
@@ -121,12 +121,12 @@ fn longest(followed: Duration) -> Duration {
 }
 
 /// Single-steps a stopped thread through a window, in a program that was followed for `followed`.
-pub(crate) fn run(tid: Tid, followed: Duration) -> Seen {
-    let mut seen = Seen {
+pub(crate) fn run(tid: Tid, followed: Duration) -> ObservedWindow {
+    let mut seen = ObservedWindow {
         steps: Vec::new(),
         places: Vec::new(),
         before: BEFORE as usize,
-        after: After::Stopped,
+        after: AfterWindow::Stopped,
     };
     let mut analyst = Analyst::new();
     let (mut code, mut step) = (Code::default(), Step::default());
@@ -138,7 +138,7 @@ pub(crate) fn run(tid: Tid, followed: Duration) -> Seen {
     }
     // Tracer and thread alternate at each step. On one processor, neither must wake another.
     let processor = maps::stat(tid).ok().map(|stat| stat.processor);
-    let together = processor.map(|processor| sys::Together::on(processor, tid));
+    let together = processor.map(|processor| sys::SharedProcessor::on(processor, tid));
     for number in 0..INSTRUCTIONS {
         if number % 16 == 0 {
             let passed = began.elapsed();
@@ -150,14 +150,14 @@ pub(crate) fn run(tid: Tid, followed: Duration) -> Seen {
             }
         }
         let Ok(registers) = sys::registers(tid) else {
-            seen.after = After::Gone;
+            seen.after = AfterWindow::Gone;
             break;
         };
         if !look(tid, &registers, &mut code, &mut analyst, &mut step) {
             break;
         }
         seen.after = advance(tid);
-        if seen.after != After::Stopped {
+        if seen.after != AfterWindow::Stopped {
             break;
         }
         seen.steps.push(step.clone());
@@ -176,18 +176,18 @@ fn look(
 ) -> bool {
     let mut bytes = [0; LONGEST];
     let count = code.at(tid, registers.rip, &mut bytes);
-    registers.cs == CS_64 && analyst.look(registers, &bytes[..count], step) == Next::Plain
+    registers.cs == CS_64 && analyst.look(registers, &bytes[..count], step) == SingleStep::Plain
 }
 
 /// Executes one instruction.
-fn advance(tid: Tid) -> After {
+fn advance(tid: Tid) -> AfterWindow {
     if sys::resume(tid, Resume::Step).is_err() {
-        return After::Gone;
+        return AfterWindow::Gone;
     }
     match sys::wait(tid, true) {
-        Ok(Some((_, Status::Signal(libc::SIGTRAP)))) => After::Stopped,
-        Ok(Some((_, status))) => After::News(status),
-        Ok(None) | Err(_) => After::Gone,
+        Ok(Some((_, Status::Signal(libc::SIGTRAP)))) => AfterWindow::Stopped,
+        Ok(Some((_, status))) => AfterWindow::News(status),
+        Ok(None) | Err(_) => AfterWindow::Gone,
     }
 }
 
@@ -196,16 +196,16 @@ mod tests {
     use super::*;
 
     /// A window of a loop of that many instructions, the first `before` of which do not count.
-    fn seen(instructions: u64, loop_length: u64, before: usize) -> Seen {
-        let place = |number| Place {
+    fn seen(instructions: u64, loop_length: u64, before: usize) -> ObservedWindow {
+        let place = |number| ThreadPlace {
             code: 0x1000 + number % loop_length,
             values: [0; 15],
         };
-        Seen {
+        ObservedWindow {
             steps: vec![Step::default(); instructions as usize],
             places: (0..instructions).map(place).collect(),
             before,
-            after: After::Stopped,
+            after: AfterWindow::Stopped,
         }
     }
 

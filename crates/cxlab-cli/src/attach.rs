@@ -115,21 +115,21 @@ mod linux {
     use cxlab_attach::located::{LocatedPhase, locate};
     use cxlab_attach::report::{AttachReport, End};
     use cxlab_attach::slowdown::PoolReport;
-    use cxlab_attach::{AttachError, Followed, Options, Target, doctor};
+    use cxlab_attach::{AttachError, AttachOutcome, Options, Target, doctor};
     use serde_json::{Value, json};
 
     use super::super::load::changed;
     use super::super::print;
     use super::super::results::json as as_text;
-    use super::advice::{Advice, Run, Sampling, Tried, advise, advise_sampled};
-    use super::located::Located;
+    use super::advice::{Advice, Run, Sampling, TriedFabric, advise, advise_sampled};
+    use super::located::CostByPlace;
     use super::options::{local_latency, options, overlap, placement, time};
     use super::output::{Folder, Page};
-    use super::profile::{self, Given};
+    use super::profile::{self, GivenMachine};
     use super::summary::{comparison, summary};
     use super::{AttachArgs, Failure};
     use crate::program_fabric::ProgramFabric;
-    use crate::verify::{self, Assumed, NativeRun, UnderQemu, Verified, VerifyError, verify};
+    use crate::verify::{self, Assumed, NativeRun, UnderQemu, Verification, VerifyError, verify};
     use cxlab_plan::Plan;
     use cxlab_plan::load::Loaded;
     use cxlab_system::analytic::PlanFabric;
@@ -190,11 +190,11 @@ mod linux {
         }
 
         /// These fabrics with the names of their scenarios.
-        fn tried<'a>(&self, fabrics: &'a mut [ProgramFabric<'_>]) -> Vec<Tried<'a>> {
+        fn tried<'a>(&self, fabrics: &'a mut [ProgramFabric<'_>]) -> Vec<TriedFabric<'a>> {
             let all = std::iter::once(&self.own).chain(&self.others);
             let named = all.zip(fabrics);
             named
-                .map(|(loaded, fabric)| Tried {
+                .map(|(loaded, fabric)| TriedFabric {
                     name: loaded.plan.scenario.name.clone(),
                     fabric,
                 })
@@ -227,7 +227,7 @@ mod linux {
 
     /// Says what a program would have cost that perf followed.
     fn sampled(args: &AttachArgs, scenarios: &Scenarios, path: &Path) -> Result<(), Failure> {
-        let given = Given {
+        let given = GivenMachine {
             local_ns: local_latency(args)?,
             overlap: args.overlap.as_deref().map(overlap).transpose()?,
             cpu_ns: time("--cpu-time", args.cpu_time.as_deref(), "12.5 s")?,
@@ -240,9 +240,9 @@ mod linux {
         let priced = profile::price(args, path, given, placement(args)?, fabric)?;
         let plan = &scenarios.own.plan;
         let mut text = priced.text(&plan.scenario.name, &pools, &fabric.0);
-        let mut found = Found::default();
+        let mut found = AttachFindings::default();
         if args.located {
-            let located = Located::new(&priced.cost.recording, &priced.cost.located);
+            let located = CostByPlace::new(&priced.cost.recording, &priced.cost.located);
             text.push_str(&located.text(&priced.cost.located));
             found.located = Some(located);
         }
@@ -307,7 +307,7 @@ mod linux {
         if let Some(verified) = &verified {
             text.push_str(&comparison(verified));
         }
-        let found = Found {
+        let found = AttachFindings {
             verified,
             ..told(args, scenarios, &followed, &mut fabrics, &pools, &mut text)
         };
@@ -326,19 +326,19 @@ mod linux {
     fn told(
         args: &AttachArgs,
         scenarios: &Scenarios,
-        followed: &Followed,
+        followed: &AttachOutcome,
         fabrics: &mut [ProgramFabric<'_>],
         pools: &[(String, f64)],
         text: &mut String,
-    ) -> Found {
-        let mut found = Found::default();
-        let Followed {
+    ) -> AttachFindings {
+        let mut found = AttachFindings::default();
+        let AttachOutcome {
             report,
             recording,
             profile,
         } = followed;
         if let (Some(cost), true) = (profile, args.located) {
-            let located = Located::new(&cost.recording, &cost.located);
+            let located = CostByPlace::new(&cost.recording, &cost.located);
             text.push_str(&located.text(&cost.located));
             found.located = Some(located);
         }
@@ -351,7 +351,7 @@ mod linux {
         }
         let phases = locate(recording, &fabrics[0], placement, &latency_ns);
         if args.located {
-            let located = Located::new(recording, &phases);
+            let located = CostByPlace::new(recording, &phases);
             text.push_str(&located.text(&phases));
             found.located = Some(located);
         }
@@ -369,9 +369,9 @@ mod linux {
 
     /// What was found besides the report.
     #[derive(Default)]
-    struct Found {
-        verified: Option<Verified>,
-        located: Option<Located>,
+    struct AttachFindings {
+        verified: Option<Verification>,
+        located: Option<CostByPlace>,
         advice: Option<Advice>,
     }
 
@@ -381,7 +381,7 @@ mod linux {
         options: &Options,
         loaded: &Loaded,
         report: &AttachReport,
-    ) -> Result<Verified, Failure> {
+    ) -> Result<Verification, Failure> {
         if report.processes > 1 {
             return Err(Failure::mistake(format!(
                 "--verify: found a program of {} processes; allowed: 1, with threads",
@@ -407,11 +407,11 @@ mod linux {
     /// What other places and fabrics would have cost a run, which asked for its delay in these pieces of
     /// code if it was on the first fabric.
     fn advice(
-        followed: &Followed,
+        followed: &AttachOutcome,
         phases: Option<&[LocatedPhase]>,
-        tried: Vec<Tried<'_>>,
+        tried: Vec<TriedFabric<'_>>,
     ) -> Result<Advice, String> {
-        let Followed {
+        let AttachOutcome {
             report, recording, ..
         } = followed;
         let recording = recording.as_ref().ok_or("nothing was recorded")?;
@@ -429,7 +429,7 @@ mod linux {
     }
 
     /// Reads what an earlier run kept.
-    fn recorded(path: &Path) -> Result<Followed, Failure> {
+    fn recorded(path: &Path) -> Result<AttachOutcome, Failure> {
         let wrong = |why: String| {
             Failure::mistake(format!(
                 "--recorded {}: {why}; allowed: a file that --record wrote",
@@ -441,7 +441,7 @@ mod linux {
             return Err(wrong("is no file".to_owned()));
         }
         let reader = std::io::BufReader::new(std::io::Read::take(file, MOST_RECORDED));
-        let followed: Followed =
+        let followed: AttachOutcome =
             serde_json::from_reader(reader).map_err(|error| wrong(error.to_string()))?;
         match &followed.recording {
             Some(recording) => recording.check().map_err(wrong)?,
@@ -456,7 +456,7 @@ mod linux {
         plan: &Plan,
         fabric: &PlanFabric<'_>,
         report: Value,
-        found: &Found,
+        found: &AttachFindings,
         told: &mut String,
     ) -> Result<(), Failure> {
         let Some(folder) = folder else {
@@ -543,7 +543,7 @@ mod linux {
         plan: &Plan,
         fabric: &PlanFabric<'_>,
         mut value: Value,
-        found: &Found,
+        found: &AttachFindings,
     ) -> Result<(String, String), Failure> {
         let (classes, worst) = fabric.error_classes();
         let classes = classes.into_iter();

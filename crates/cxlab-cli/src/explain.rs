@@ -25,13 +25,13 @@ pub(super) struct ExplainArgs {
 
 /// A schema, and the kind of the tables that it belongs to.
 #[derive(Clone)]
-struct Place<'s> {
+struct KeySchema<'s> {
     schema: &'s Value,
     kind: Option<String>,
 }
 
 /// A key's schema in the tables that have it.
-struct Found<'s> {
+struct FoundKey<'s> {
     schema: &'s Value,
     kinds: Vec<String>,
     required: bool,
@@ -41,7 +41,12 @@ struct Schema(Value);
 
 impl Schema {
     /// The tables that a schema can be: through references, `null`, choices and items of a list.
-    fn tables<'s>(&'s self, schema: &'s Value, kind: Option<&str>, depth: usize) -> Vec<Place<'s>> {
+    fn tables<'s>(
+        &'s self,
+        schema: &'s Value,
+        kind: Option<&str>,
+        depth: usize,
+    ) -> Vec<KeySchema<'s>> {
         if depth > LONGEST_CHAIN {
             return Vec::new();
         }
@@ -55,7 +60,7 @@ impl Schema {
                 .pointer("/properties/kind/const")
                 .and_then(Value::as_str);
             let kind = own.or(kind).map(str::to_owned);
-            places.push(Place { schema, kind });
+            places.push(KeySchema { schema, kind });
         }
         for next in self.next(schema) {
             places.extend(self.tables(next, kind, depth + 1));
@@ -78,8 +83,8 @@ impl Schema {
     }
 
     /// The schemas of a key in these tables, each with the kinds of table that have it.
-    fn find<'s>(&'s self, tables: &[Place<'s>], key: &str) -> Vec<Found<'s>> {
-        let mut found: Vec<Found<'s>> = Vec::new();
+    fn find<'s>(&'s self, tables: &[KeySchema<'s>], key: &str) -> Vec<FoundKey<'s>> {
+        let mut found: Vec<FoundKey<'s>> = Vec::new();
         for table in tables {
             let named = table
                 .schema
@@ -101,7 +106,7 @@ impl Schema {
                 .find(|one| one.schema == schema && one.required == required && !constant)
             {
                 Some(same) => same.kinds.extend(table.kind.clone()),
-                None => found.push(Found {
+                None => found.push(FoundKey {
                     schema,
                     kinds: table.kind.iter().cloned().collect(),
                     required,
@@ -112,7 +117,7 @@ impl Schema {
     }
 
     /// The names of all keys in these tables.
-    fn names<'s>(&self, tables: &[Place<'s>]) -> BTreeSet<&'s str> {
+    fn names<'s>(&self, tables: &[KeySchema<'s>]) -> BTreeSet<&'s str> {
         let maps = tables
             .iter()
             .filter_map(|table| table.schema.get("properties")?.as_object());
@@ -125,7 +130,7 @@ impl Schema {
         let mut level = vec![(String::new(), self.tables(&self.0, None, 0))];
         let mut seen: Vec<*const Value> = Vec::new();
         while !level.is_empty() {
-            let has = |tables: &[Place<'_>]| self.names(tables).contains(name);
+            let has = |tables: &[KeySchema<'_>]| self.names(tables).contains(name);
             let found = level.iter().filter(|(_, tables)| has(tables));
             let found: Vec<String> = found.map(|(path, _)| format!("{path}{name}")).collect();
             if !found.is_empty() {
@@ -273,7 +278,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
 }
 
 /// What a key is, once for each group of kinds in which it is the same.
-fn describe(schema: &Schema, found: &[Found<'_>]) -> String {
+fn describe(schema: &Schema, found: &[FoundKey<'_>]) -> String {
     // The values of `kind` are one list.
     let constants: Option<Vec<String>> = found
         .iter()
@@ -313,7 +318,7 @@ fn describe(schema: &Schema, found: &[Found<'_>]) -> String {
 }
 
 /// The keys of tables, a line each, by the kinds of table.
-fn list(title: &str, schema: &Schema, tables: &[Place<'_>]) -> String {
+fn list(title: &str, schema: &Schema, tables: &[KeySchema<'_>]) -> String {
     let mut text = format!("{title}\n");
     for of_one_kind in tables.chunk_by(|one, other| one.kind == other.kind) {
         if let Some(kind) = &of_one_kind[0].kind {
@@ -329,7 +334,7 @@ fn list(title: &str, schema: &Schema, tables: &[Place<'_>]) -> String {
 }
 
 /// A key of tables, with the first sentence of what it is. Nothing for `kind` itself, which stands above.
-fn key_line(schema: &Schema, tables: &[Place<'_>], name: &str) -> String {
+fn key_line(schema: &Schema, tables: &[KeySchema<'_>], name: &str) -> String {
     if name == "kind" && tables[0].kind.is_some() {
         return String::new();
     }

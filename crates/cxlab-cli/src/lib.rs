@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use cxlab_scenario::ThreadLimit;
-use cxlab_system::checkpoint::Every;
+use cxlab_system::checkpoint::CheckpointInterval;
 use failure::Failure;
 
 pub use list::catalogs;
@@ -176,8 +176,8 @@ struct RunArgs {
     checkpoint: Option<PathBuf>,
     /// How often: "10 ms" (simulated), "100000 requests", "30 s wall", or once after the "warm-up"
     /// [default: "60 s wall"]
-    #[arg(long, value_name = "INTERVAL", requires = "checkpoint", value_parser = str::parse::<Every>)]
-    checkpoint_every: Option<Every>,
+    #[arg(long, value_name = "INTERVAL", requires = "checkpoint", value_parser = str::parse::<CheckpointInterval>)]
+    checkpoint_every: Option<CheckpointInterval>,
     /// Go on from a checkpoint of this scenario, with the same seed, on any number of threads
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,

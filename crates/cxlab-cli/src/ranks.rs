@@ -6,7 +6,7 @@ pub(super) use with_mpi::start;
 use super::failure::Failure;
 
 /// The ranks that this process is one of.
-pub(super) trait Launched: cxlab_engine::Ranks {
+pub(super) trait LaunchedRanks: cxlab_engine::Ranks {
     /// Ends all of them with this code.
     fn abort(&self, code: u8) -> !;
 }
@@ -22,7 +22,7 @@ fn launched() -> usize {
 
 /// The ranks, where several processes were started together.
 #[cfg(not(feature = "mpi"))]
-pub(super) fn start() -> Result<Option<Box<dyn Launched>>, Failure> {
+pub(super) fn start() -> Result<Option<Box<dyn LaunchedRanks>>, Failure> {
     match launched() {
         0 | 1 => Ok(None),
         ranks => Err(Failure::mistake(format!(
@@ -61,7 +61,7 @@ mod with_mpi {
         }
     }
 
-    impl Launched for MpiRanks {
+    impl LaunchedRanks for MpiRanks {
         fn abort(&self, code: u8) -> ! {
             self.world.abort(code.into())
         }

@@ -25,7 +25,7 @@ use super::failure::Failure;
 use super::load::load;
 use super::perfetto;
 use super::progress::{self, Progress, on_interrupt};
-use super::ranks::{self, Launched};
+use super::ranks::{self, LaunchedRanks};
 use super::results::{REQUESTS, RUN_FILES, file_name, json, open_folder, write_files};
 use super::seeds;
 use super::{Mode, RunArgs, print, tell};
@@ -48,7 +48,7 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
 }
 
 /// Runs all of a scenario, or one rank's part of it.
-fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failure> {
+fn run_part(args: RunArgs, ranks: Option<&mut dyn LaunchedRanks>) -> Result<(), Failure> {
     let first = ranks.as_ref().is_none_or(|ranks| ranks.rank() == 0);
     check_arguments(&args, ranks.as_ref().map(|ranks| ranks.size()))?;
     seeds::check_arguments(&args, ranks.as_ref().map(|ranks| ranks.size()))?;
@@ -333,7 +333,7 @@ fn run_on(
     loaded: &Loaded,
     args: &RunArgs,
     seed: u64,
-    ranks: &mut dyn Launched,
+    ranks: &mut dyn LaunchedRanks,
     (monitor, checkpoints): (&Monitor, Checkpoints<'_>),
 ) -> Result<Option<Report>, Failure> {
     let options = RunOptions {

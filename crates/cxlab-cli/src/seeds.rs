@@ -10,7 +10,7 @@ use cxlab_plan::windows::expected_requests;
 use cxlab_scenario::ThreadLimit;
 use cxlab_system::output::stamped;
 use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
+use cxlab_system::seeds::{KeptReport, SEEDS, SeedsReport};
 
 use super::failure::Failure;
 use super::progress::{self, on_interrupt};
@@ -65,7 +65,7 @@ struct Runs<'a> {
     /// Runs from this one on are not wanted: it, or the end.
     end: AtomicUsize,
     finished: AtomicUsize,
-    results: Mutex<Vec<Option<Result<Kept, RunError>>>>,
+    results: Mutex<Vec<Option<Result<KeptReport, RunError>>>>,
 }
 
 impl Runs<'_> {
@@ -83,7 +83,7 @@ impl Runs<'_> {
                 monitor: &self.monitors[number],
                 rows: None,
             };
-            let result = run(&self.loaded.plan, options).map(|report| Kept::from(&report));
+            let result = run(&self.loaded.plan, options).map(|report| KeptReport::from(&report));
             if result.is_err() {
                 // The failure of the smallest seed is told, so only runs of larger ones stop.
                 self.end.fetch_min(number, Ordering::Relaxed);
@@ -145,7 +145,7 @@ pub(super) fn run_all(
         done.store(true, Ordering::Relaxed);
     });
     let results = runs.results.into_inner().unwrap_or_default();
-    let results: Result<Vec<Kept>, RunError> = results.into_iter().flatten().collect();
+    let results: Result<Vec<KeptReport>, RunError> = results.into_iter().flatten().collect();
     let kept = results.map_err(|error| Failure::of_run(loaded, error))?;
     match SeedsReport::new(u64::from(seeds), kept) {
         Some(report) => finish(loaded, args, folder, &report),

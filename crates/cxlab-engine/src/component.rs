@@ -162,9 +162,9 @@ pub trait Component: Send + 'static {
 /// The default value stands for no payload. A component that stores values of this type between two
 /// events implements [`HandOver`].
 #[derive(PartialEq, Eq, Default, Debug)]
-pub struct Kept(pub(crate) u32);
+pub struct KeptPayload(pub(crate) u32);
 
-impl Kept {
+impl KeptPayload {
     /// Whether this is a kept payload, and not the default value.
     #[inline]
     pub fn is_some(&self) -> bool {

@@ -368,7 +368,7 @@ pub mod state;
 pub mod units;
 
 pub use component::{
-    Component, ComponentId, Ctx, ExecutionHints, HandOver, Kept, Payload, ReservedWake, Wire,
+    Component, ComponentId, Ctx, ExecutionHints, HandOver, KeptPayload, Payload, ReservedWake, Wire,
 };
 pub use partition::{Partition, partition};
 pub use prefetch::{CACHE_LINE, prefetch, prefetch_first};

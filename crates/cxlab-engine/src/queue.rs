@@ -121,7 +121,7 @@ impl Target {
 
 /// An event that was removed from the order, to be handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Popped {
+pub struct PoppedEvent {
     /// The event's position in the order.
     pub key: EventKey,
     /// The event's receiver.
@@ -133,34 +133,34 @@ pub struct Popped {
 
 /// An event that will soon be popped: everything except what the event carries.
 #[derive(Clone, Copy)]
-struct Near {
+struct NearEvent {
     key: EventKey,
     target: Target,
     place: u32,
 }
 
 /// Fills entries of a list that no event has taken yet.
-const NOBODY: Near = Near {
+const NOBODY: NearEvent = NearEvent {
     key: EventKey { time: 0, order: 0 },
     target: Target::NOBODY,
     place: 0,
 };
 
-impl PartialEq for Near {
+impl PartialEq for NearEvent {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
 
-impl Eq for Near {}
+impl Eq for NearEvent {}
 
-impl PartialOrd for Near {
+impl PartialOrd for NearEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Near {
+impl Ord for NearEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key.cmp(&other.key)
     }
@@ -171,7 +171,7 @@ impl Ord for Near {
 struct Sorter {
     /// For each event, its position in the order and its index in the list, packed into one word.
     ranks: Vec<u64>,
-    sorted: Vec<Near>,
+    sorted: Vec<NearEvent>,
 }
 
 impl Sorter {
@@ -179,7 +179,7 @@ impl Sorter {
     const MANY: usize = 32;
 
     #[inline]
-    fn sort(&mut self, events: &mut Vec<Near>) {
+    fn sort(&mut self, events: &mut Vec<NearEvent>) {
         if let [one, other] = events[..] {
             // A branch on the order could not be predicted, so the indices are computed.
             let later = usize::from(one.key < other.key);
@@ -194,7 +194,7 @@ impl Sorter {
     /// Sorts many events by one word each. Returns false, with the events unchanged, if the differing
     /// bits of the keys do not fit a word.
     #[inline(never)]
-    fn by_rank(&mut self, events: &mut Vec<Near>) -> bool {
+    fn by_rank(&mut self, events: &mut Vec<NearEvent>) -> bool {
         const SEQUENCE: u64 = (1 << EventKey::SEQUENCE_BITS) - 1;
         let bits = |number: u64| u64::BITS - number.leading_zeros();
         let (mut first, mut last, mut orders) = (u64::MAX, 0, 0);
@@ -227,7 +227,7 @@ impl Sorter {
 
 /// Sorts few events by insertion, so that the first in the order is last.
 #[inline]
-fn insert_each(events: &mut [Near]) {
+fn insert_each(events: &mut [NearEvent]) {
     for end in 1..events.len() {
         let event = events[end];
         let mut at = end;
@@ -245,7 +245,7 @@ pub trait EventQueue<T: Copy + Default> {
     /// the caller writes what the event carries; until then the value is arbitrary.
     fn push(&mut self, key: EventKey, target: Target) -> &mut T;
     /// Removes the first event from the order if its time is before `end`. Its place stays in use.
-    fn pop_before(&mut self, end: u64) -> Option<Popped>;
+    fn pop_before(&mut self, end: u64) -> Option<PoppedEvent>;
     /// What the popped event with this place carries.
     fn carried(&self, place: u32) -> &T;
     /// Frees the place of a popped event.

@@ -1,7 +1,7 @@
 //! Runs components: sequentially, or conservatively on several threads in windows of one lookahead,
 //! with bit-identical results.
 //!
-//! The components of a partition ([`Part`]) run on one thread; `threads.rs` runs several partitions.
+//! The components of a partition ([`RunningPartition`]) run on one thread; `threads.rs` runs several partitions.
 
 mod barrier;
 mod blocks;
@@ -32,7 +32,7 @@ use blocks::Arrangement;
 pub use monitor::{Monitor, Outcome, Stop};
 use pace::{Pace, Slice};
 pub use pace::{Threads, processors};
-use part::{Cell, Part};
+use part::{Cell, RunningPartition};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
 use saved::pending;
 use threads::Workers;
@@ -125,7 +125,7 @@ const WORTH_MOVING: u64 = 5;
 /// ```
 pub struct Simulation<C: Component> {
     /// All components in the partitions of the present division, with their pending events.
-    parts: Vec<Part<C>>,
+    parts: Vec<RunningPartition<C>>,
     division: Partition,
     /// Number of partitions that was requested when the division was made.
     asked: usize,
@@ -561,7 +561,7 @@ impl<C: Component> Simulation<C> {
             return;
         }
         self.dense = dense;
-        self.parts.iter_mut().for_each(Part::take_in);
+        self.parts.iter_mut().for_each(RunningPartition::take_in);
         let pending = pending(&self.parts);
         let queues = self.parts.iter().map(|part| part.lane.queue.len());
         assert_eq!(
@@ -577,7 +577,7 @@ impl<C: Component> Simulation<C> {
         for (key, id, body) in pending {
             self.put_pending(key, id, body);
         }
-        self.parts.iter_mut().for_each(Part::put_back);
+        self.parts.iter_mut().for_each(RunningPartition::put_back);
     }
 
     /// Makes the partitions of a division, without pending events.
@@ -630,7 +630,7 @@ impl<C: Component> Simulation<C> {
                 counts,
             };
             first += blocks.counts.len() as u16;
-            Part {
+            RunningPartition {
                 cells: own.collect(),
                 lane: Lane {
                     queue: WheelQueue::for_blocks(&blocks.counts, blocks.span, self.end.0),

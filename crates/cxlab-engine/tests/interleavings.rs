@@ -18,7 +18,7 @@ mod exchange;
 
 use std::sync::Arc;
 
-use exchange::{After, Exchange, Said};
+use exchange::{Exchange, PartitionReport, WindowAction};
 
 fn explore(
     threads: usize,
@@ -47,9 +47,9 @@ fn explore(
 type Event = (usize, usize, usize, usize);
 
 /// The report of a partition in a window: different for every partition and window.
-fn said(part: usize, window: usize) -> Said {
+fn said(part: usize, window: usize) -> PartitionReport {
     let next = (10 * window + part) as u64;
-    Said {
+    PartitionReport {
         next,
         handled: next + 1_000,
         work: next + 2_000,
@@ -70,7 +70,14 @@ fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Event>) + Cop
             exchange.say(turn, me, said(me, window));
             let ends = window + 1 == count;
             if me == 0 {
-                exchange.set_after(turn, if ends { After::Pause } else { After::GoOn });
+                exchange.set_after(
+                    turn,
+                    if ends {
+                        WindowAction::Pause
+                    } else {
+                        WindowAction::GoOn
+                    },
+                );
             }
             assert!(exchange.barrier().wait());
             let mut taken = Vec::new();
@@ -85,7 +92,7 @@ fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Event>) + Cop
                     .said(turn)
                     .eq((0..parts).map(|part| said(part, window)))
             );
-            assert_eq!(exchange.after(turn) == After::Pause, ends);
+            assert_eq!(exchange.after(turn) == WindowAction::Pause, ends);
         }
     }
 }

@@ -36,7 +36,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::SimTime;
-use cxlab_engine::{Ctx, Kept};
+use cxlab_engine::{Ctx, KeptPayload};
 use cxlab_link::{Blocked, BufferId, LinkPort, LostMessages, Parcel, WaitTimes};
 use cxlab_protocol::{Channel, LongStage, Message, PortId};
 
@@ -395,7 +395,7 @@ impl Switch {
     }
 
     /// Takes the queued messages out of the engine ([`cxlab_engine::HandOver::take_in`]).
-    pub fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
+    pub fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> Parcel) {
         for (at, waiting) in self.slab.iter_mut().enumerate() {
             if waiting.kept.is_some()
                 && let Some(message) = take(std::mem::take(&mut waiting.kept)).message
@@ -406,7 +406,7 @@ impl Switch {
     }
 
     /// Gives the messages back to the engine.
-    pub fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> Kept) {
+    pub fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> KeptPayload) {
         for (at, message) in self.inside.drain(..) {
             let parcel = Parcel {
                 message: Some(message),

@@ -24,7 +24,7 @@ mod _native {
     use std::path::PathBuf;
 
     use cxlab_system::report::{Report, with_current_names};
-    use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
+    use cxlab_system::seeds::{KeptReport, SEEDS, SeedsReport};
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
 
@@ -111,7 +111,7 @@ mod _native {
         let mut kept = Vec::with_capacity(reports.len());
         for text in &reports {
             let report: Report = serde_json::from_str(text).map_err(|error| wrong(&error))?;
-            kept.push(Kept::from(&report));
+            kept.push(KeptReport::from(&report));
         }
         let report = SeedsReport::new(kept.len() as u64, kept);
         let report = report.ok_or_else(|| wrong(&"found none"))?;

@@ -17,13 +17,13 @@ use pyo3::prelude::*;
 use crate::error::raise;
 use crate::kernel::OfferedKernel;
 use crate::run::{Run, Saving, run};
-use crate::source::{Failed, Offered};
+use crate::source::{OperationFactory, SharedFailure};
 
 /// A resolved scenario.
 #[pyclass(frozen)]
 pub(crate) struct Plan {
     loaded: Arc<Loaded>,
-    failed: Failed,
+    failed: SharedFailure,
 }
 
 #[pymethods]
@@ -43,10 +43,13 @@ impl Plan {
         workloads: BTreeMap<String, Py<PyAny>>,
         kernels: BTreeMap<String, Py<PyAny>>,
     ) -> PyResult<Plan> {
-        let failed = Failed::default();
+        let failed = SharedFailure::default();
         let mut externals = Externals::new();
         for (name, factory) in workloads {
-            externals.insert(name, Arc::new(Offered::new(factory, failed.clone())));
+            externals.insert(
+                name,
+                Arc::new(OperationFactory::new(factory, failed.clone())),
+            );
         }
         for (name, offer) in kernels {
             externals.insert(name, Arc::new(OfferedKernel::new(offer, failed.clone())));

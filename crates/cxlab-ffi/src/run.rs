@@ -8,7 +8,9 @@ use cxlab_engine::Monitor;
 use cxlab_plan::load::Loaded;
 use cxlab_plan::windows::expected_requests;
 use cxlab_scenario::ThreadLimit;
-use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every, NotWritten};
+use cxlab_system::checkpoint::{
+    Checkpoint, CheckpointError, CheckpointInterval, Checkpoints, NotWritten,
+};
 use cxlab_system::picture;
 use cxlab_system::report::Report;
 use cxlab_system::requests::{RequestColumns, Values};
@@ -19,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::raise;
-use crate::source::Failed;
+use crate::source::SharedFailure;
 
 /// How often Python is asked for signals and told about progress.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -47,7 +49,7 @@ pub(crate) struct Run {
 
 /// Which checkpoints a run writes, and which one it goes on from.
 pub(crate) struct Saving {
-    write: Option<(Every, PathBuf)>,
+    write: Option<(CheckpointInterval, PathBuf)>,
     restore: Option<PathBuf>,
     not_written: NotWritten,
 }
@@ -60,7 +62,7 @@ impl Saving {
     ) -> PyResult<Saving> {
         let every = |text: Option<String>| match text {
             Some(text) => text.parse(),
-            None => Ok(Every::default()),
+            None => Ok(CheckpointInterval::default()),
         };
         let write = checkpoint.map(|(path, text)| Ok((every(text)?, path)));
         let write = write
@@ -87,7 +89,7 @@ impl Saving {
 pub(crate) fn run(
     py: Python<'_>,
     loaded: &Loaded,
-    failed: &Failed,
+    failed: &SharedFailure,
     (seed, threads): (u64, ThreadLimit),
     progress: Option<Py<PyAny>>,
     requests: bool,

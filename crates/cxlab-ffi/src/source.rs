@@ -15,7 +15,7 @@ use pyo3::types::PyIterator;
 
 /// What runs and the Python code that they ask for operations know of each other.
 #[derive(Clone, Default)]
-pub(crate) struct Failed(Arc<Shared>);
+pub(crate) struct SharedFailure(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -31,7 +31,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Failed {
+impl SharedFailure {
     pub(crate) fn set(&self, error: PyErr) {
         lock(&self.0.error).get_or_insert(error);
     }
@@ -87,18 +87,18 @@ impl Failed {
 }
 
 /// A factory of operations.
-pub(crate) struct Offered {
+pub(crate) struct OperationFactory {
     factory: Py<PyAny>,
-    failed: Failed,
+    failed: SharedFailure,
 }
 
-impl Offered {
-    pub(crate) fn new(factory: Py<PyAny>, failed: Failed) -> Offered {
-        Offered { factory, failed }
+impl OperationFactory {
+    pub(crate) fn new(factory: Py<PyAny>, failed: SharedFailure) -> OperationFactory {
+        OperationFactory { factory, failed }
     }
 }
 
-impl Workload for Offered {
+impl Workload for OperationFactory {
     fn is_finite(&self) -> bool {
         true
     }
@@ -173,7 +173,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 struct Source {
     batches: Py<PyIterator>,
     span: u64,
-    failed: Failed,
+    failed: SharedFailure,
     batch: Batch,
     at: usize,
     ended: bool,

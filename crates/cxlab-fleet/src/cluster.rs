@@ -17,7 +17,7 @@ use crate::params::{Exposure, FleetParams, MIB, Packs};
 use crate::placement::Placement;
 use crate::placement::hosts::Hosts;
 use crate::policy::{HostView, PoolPolicy, Vm, split};
-use crate::pool::{self, Granted, Pools};
+use crate::pool::{self, GrantedSlices, Pools};
 use crate::sensitivity;
 use crate::stats::{CORE_BINS, Outcome, Point};
 
@@ -54,7 +54,7 @@ pub struct Setup<'a> {
     /// together exceed it, all of them stop.
     pub budget: Option<&'a Budget>,
     /// VMs drawn before, if several simulations share them.
-    pub drawn: Option<&'a Drawn>,
+    pub drawn: Option<&'a DrawnVms>,
 }
 
 /// Most VMs that a cache keeps. A VM takes about 90 bytes.
@@ -62,22 +62,22 @@ const MOST_KEPT: usize = 4_000_000;
 
 /// The VMs of clusters, drawn once for several simulations.
 #[derive(Debug)]
-pub struct Drawn {
+pub struct DrawnVms {
     clusters: Vec<OnceLock<Arc<[Vm]>>>,
     kept: AtomicUsize,
 }
 
-impl Drawn {
+impl DrawnVms {
     /// An empty cache for this many clusters.
-    pub fn new(clusters: usize) -> Drawn {
-        Drawn {
+    pub fn new(clusters: usize) -> DrawnVms {
+        DrawnVms {
             clusters: (0..clusters).map(|_| OnceLock::new()).collect(),
             kept: AtomicUsize::new(0),
         }
     }
 
     /// The VMs of a cluster. VMs of clusters beyond the cache's limit are drawn again each time.
-    fn vms(&self, setup: &Setup<'_>, which: Which) -> Arc<[Vm]> {
+    fn vms(&self, setup: &Setup<'_>, which: ClusterId) -> Arc<[Vm]> {
         if let Some(vms) = self.clusters[which.index].get() {
             return Arc::clone(vms);
         }
@@ -109,7 +109,7 @@ impl Budget {
 
 /// A cluster of a fleet, by number and size.
 #[derive(Clone, Copy, Debug)]
-pub struct Which {
+pub struct ClusterId {
     /// Number of the cluster, from 0.
     pub index: usize,
     /// Number of clusters in the fleet.
@@ -118,7 +118,7 @@ pub struct Which {
     pub pods: usize,
 }
 
-impl Which {
+impl ClusterId {
     /// Name of the cluster in the names of its random streams.
     fn stream(&self) -> String {
         format!("fleet/cluster{}", self.index)
@@ -126,12 +126,12 @@ impl Which {
 }
 
 #[derive(Clone, Debug)]
-struct Live {
+struct RunningVm {
     host: u32,
     cores: u32,
     local_mib: u64,
     slices: u32,
-    granted: Granted,
+    granted: GrantedSlices,
     /// Mean latency of its pool memory without load, in nanoseconds.
     unloaded_ns: f64,
     /// Share of its accesses that go to pool memory.
@@ -167,7 +167,7 @@ pub struct Cluster<'a> {
     waits: Vec<(f64, f64)>,
     /// By host of a pod: mean unloaded pool latency, divided by local latency.
     ratios: Vec<f64>,
-    live: Vec<Live>,
+    live: Vec<RunningVm>,
     unused: Vec<u32>,
     running: Vec<u32>,
     ends: BinaryHeap<Reverse<(u64, u32)>>,
@@ -177,7 +177,7 @@ pub struct Cluster<'a> {
 }
 
 /// Simulates a cluster over the whole study.
-pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
+pub fn run(setup: &Setup<'_>, which: ClusterId) -> Outcome {
     let mut cluster = Cluster::new(setup, which);
     let span_s = setup.params.span_s();
     let step_s = setup.params.step_s();
@@ -219,7 +219,7 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
 }
 
 /// Draws the VMs of a cluster, from random streams that no policy changes.
-fn drawn(setup: &Setup<'_>, which: Which) -> Vec<Vm> {
+fn drawn(setup: &Setup<'_>, which: ClusterId) -> Vec<Vm> {
     let params = setup.params;
     let name = which.stream();
     let hosts = (which.pods * setup.fabric.hosts()) as u64;
@@ -268,7 +268,7 @@ fn quantile(points: &[f64], part: f64) -> f64 {
 }
 
 impl<'a> Cluster<'a> {
-    fn new(setup: &'a Setup<'a>, which: Which) -> Cluster<'a> {
+    fn new(setup: &'a Setup<'a>, which: ClusterId) -> Cluster<'a> {
         let params = setup.params;
         let pod_hosts = setup.fabric.hosts();
         let hosts = which.pods * pod_hosts;
@@ -376,7 +376,7 @@ impl<'a> Cluster<'a> {
         let class = &mut self.outcome.by_class[usize::from(vm.class)];
         class[0] += 1;
         class[1] += u64::from(slices > 0);
-        let mut live = Live {
+        let mut live = RunningVm {
             host: host as u32,
             cores: vm.cores,
             local_mib: u64::from(vm.memory_mib) - pool_mib,
@@ -397,7 +397,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Present latency of a VM's pool memory in nanoseconds, and its slowdown.
-    fn slowdown(&self, live: &Live) -> (f64, f64) {
+    fn slowdown(&self, live: &RunningVm) -> (f64, f64) {
         if live.slices == 0 {
             return (0.0, 0.0);
         }
@@ -501,7 +501,7 @@ impl<'a> Cluster<'a> {
             self.local_peak = self.local_peak.max(self.local_used[host]);
             live.local_mib += pool_mib;
             let cores_free = self.hosts.cores_free(host);
-            (live.slices, live.share, live.granted) = (0, 0.0, Granted::NONE);
+            (live.slices, live.share, live.granted) = (0, 0.0, GrantedSlices::NONE);
             self.changed(host, cores_free);
             self.outcome.mitigated += 1;
         }
@@ -527,7 +527,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    fn finish(mut self, which: Which) -> Outcome {
+    fn finish(mut self, which: ClusterId) -> Outcome {
         for number in &self.running {
             let live = &self.live[*number as usize];
             self.outcome.slowdown.add(live.slow / f64::from(live.looks));

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// State of a host's fabric at a load.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Loaded {
+pub struct LoadedFabric {
     /// Mean latency of a read, in nanoseconds.
     pub latency_ns: f64,
     /// Time that the fabric needs for the traffic, divided by the time in which
@@ -22,10 +22,10 @@ pub trait PoolFabric {
 
     /// By host: its state if every host requests this traffic, evenly
     /// of all devices that it reaches.
-    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded>;
+    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<LoadedFabric>;
 
     /// State of one host that requests this traffic while all other hosts are idle.
-    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> Loaded;
+    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> LoadedFabric;
 }
 
 /// Growth of latency with load, for one host.
@@ -112,12 +112,12 @@ impl PodFabric {
         let means: Vec<f64> = unloaded_ns.iter().map(|row| mean(row)).collect();
         let hosts = unloaded_ns.len();
         // At far too large a load, the stretch says what the fabric can carry.
-        let limit = |loaded: Loaded| EXCESS / loaded.stretch;
+        let limit = |loaded: LoadedFabric| EXCESS / loaded.stretch;
         let loads = model.loaded(EXCESS).into_iter().map(limit);
         let least = loads.fold(f64::INFINITY, f64::min);
         let mut errors = [0.0; LOADS];
         errors[LOADS - 1] = f64::INFINITY;
-        let mut note = |at: usize, loaded: Loaded| {
+        let mut note = |at: usize, loaded: LoadedFabric| {
             errors[at + 1] = loaded.error.max(errors[at + 1]);
             loaded.latency_ns
         };
@@ -221,17 +221,17 @@ mod tests {
             vec![vec![Some(100.0), None, Some(120.0)]]
         }
 
-        fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded> {
+        fn loaded(&mut self, bytes_per_ns: f64) -> Vec<LoadedFabric> {
             let used = (bytes_per_ns / 10.0).min(0.999);
             let wait = 6.4 * used / (2.0 * (1.0 - used));
-            vec![Loaded {
+            vec![LoadedFabric {
                 latency_ns: 110.0 + wait,
                 stretch: (bytes_per_ns / 10.0).max(1.0),
                 error: used / 10.0,
             }]
         }
 
-        fn loaded_alone(&mut self, _: usize, bytes_per_ns: f64) -> Loaded {
+        fn loaded_alone(&mut self, _: usize, bytes_per_ns: f64) -> LoadedFabric {
             self.loaded(bytes_per_ns / 2.0)[0]
         }
     }

@@ -27,7 +27,7 @@ pub mod stats;
 pub mod study;
 
 pub use demand::{Ask, Demand, DemandChoice, DemandError};
-pub use fabric::{LoadCurve, Loaded, PodFabric, PoolFabric};
+pub use fabric::{LoadCurve, LoadedFabric, PodFabric, PoolFabric};
 pub use params::{
     Exposure, FleetParams, HostParams, Monitor, Packs, SizedFor, Sizing, Slow, Spread,
 };

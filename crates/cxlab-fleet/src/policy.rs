@@ -47,7 +47,7 @@ pub struct HostView {
 
 /// Pool memory that a policy wants for a VM, in MiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wish {
+pub struct WantedPool {
     /// The amount if memory is plentiful.
     pub mib: u32,
     /// The largest amount if local DRAM is short.
@@ -57,13 +57,13 @@ pub struct Wish {
 /// Decides how a VM's memory is divided between local DRAM and pool.
 pub trait PoolPolicy: std::fmt::Debug + Send + Sync {
     /// The pool memory that the policy wants for a VM on a host.
-    fn wish(&self, vm: &Vm, host: &HostView) -> Wish;
+    fn wish(&self, vm: &Vm, host: &HostView) -> WantedPool;
 }
 
 /// Number of pool slices of a VM on a host: those wanted, fewer if the pool is short, and more if
 /// local DRAM is short. The rest of its memory is local. `None` if the memory is not available.
 #[inline]
-pub fn split(vm: &Vm, host: &HostView, wish: Wish, slice_mib: u32) -> Option<u32> {
+pub fn split(vm: &Vm, host: &HostView, wish: WantedPool, slice_mib: u32) -> Option<u32> {
     let memory = vm.memory_mib;
     let allowed = (f64::from(memory) * vm.most_pool) as u32;
     let most = wish.most_mib.max(wish.mib).min(allowed).min(memory);
@@ -147,8 +147,8 @@ fn part_of(vm: &Vm, part: f64) -> u32 {
 struct None_ {}
 
 impl PoolPolicy for None_ {
-    fn wish(&self, _vm: &Vm, _host: &HostView) -> Wish {
-        Wish {
+    fn wish(&self, _vm: &Vm, _host: &HostView) -> WantedPool {
+        WantedPool {
             mib: 0,
             most_mib: 0,
         }
@@ -171,9 +171,9 @@ impl Default for Static {
 }
 
 impl PoolPolicy for Static {
-    fn wish(&self, vm: &Vm, _host: &HostView) -> Wish {
+    fn wish(&self, vm: &Vm, _host: &HostView) -> WantedPool {
         let mib = part_of(vm, self.fraction);
-        Wish { mib, most_mib: mib }
+        WantedPool { mib, most_mib: mib }
     }
 }
 
@@ -193,8 +193,8 @@ impl Default for OnDemand {
 }
 
 impl PoolPolicy for OnDemand {
-    fn wish(&self, vm: &Vm, _host: &HostView) -> Wish {
-        Wish {
+    fn wish(&self, vm: &Vm, _host: &HostView) -> WantedPool {
+        WantedPool {
             mib: 0,
             most_mib: part_of(vm, self.most),
         }
@@ -223,11 +223,11 @@ impl Default for Watermark {
 }
 
 impl PoolPolicy for Watermark {
-    fn wish(&self, vm: &Vm, host: &HostView) -> Wish {
+    fn wish(&self, vm: &Vm, host: &HostView) -> WantedPool {
         let mark = (host.local_mib as f64 * self.mark) as u64;
         let after = host.local_mib - host.local_free_mib + u64::from(vm.memory_mib);
         let most_mib = part_of(vm, self.most);
-        Wish {
+        WantedPool {
             mib: after.saturating_sub(mark).min(u64::from(most_mib)) as u32,
             most_mib,
         }
@@ -271,9 +271,9 @@ impl Untouched {
 }
 
 impl PoolPolicy for Untouched {
-    fn wish(&self, vm: &Vm, _host: &HostView) -> Wish {
+    fn wish(&self, vm: &Vm, _host: &HostView) -> WantedPool {
         let mib = self.mib(vm);
-        Wish {
+        WantedPool {
             mib,
             most_mib: part_of(vm, self.most).max(mib),
         }
@@ -319,7 +319,7 @@ impl Default for Predicted {
 }
 
 impl PoolPolicy for Predicted {
-    fn wish(&self, vm: &Vm, host: &HostView) -> Wish {
+    fn wish(&self, vm: &Vm, host: &HostView) -> WantedPool {
         let guess = slowdown(vm.loss, host.ratio) * libm::exp(self.loss_error * vm.error[1]);
         let untouched = Untouched {
             margin: self.margin,
@@ -331,7 +331,7 @@ impl PoolPolicy for Predicted {
         } else {
             untouched.mib(vm)
         };
-        Wish {
+        WantedPool {
             mib,
             most_mib: part_of(vm, self.most).max(mib),
         }

@@ -20,13 +20,13 @@ struct Grant {
 
 /// The pool slices of a VM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Granted {
+pub struct GrantedSlices {
     first: u32,
 }
 
-impl Granted {
+impl GrantedSlices {
     /// The value of a VM without pool memory.
-    pub const NONE: Granted = Granted { first: END };
+    pub const NONE: GrantedSlices = GrantedSlices { first: END };
 }
 
 /// Hosts of a pod that reach the same devices with the same latencies.
@@ -120,9 +120,9 @@ impl Pools {
 
     /// Grants slices to a host of a pod, which must reach that many free ones. Also returns
     /// their mean unloaded latency, in nanoseconds.
-    pub fn grant(&mut self, pod: usize, host: usize, slices: u32) -> (Granted, f64) {
+    pub fn grant(&mut self, pod: usize, host: usize, slices: u32) -> (GrantedSlices, f64) {
         if slices == 0 {
-            return (Granted::NONE, 0.0);
+            return (GrantedSlices::NONE, 0.0);
         }
         let number = self.group_of[host];
         let group = &self.groups[number];
@@ -162,11 +162,11 @@ impl Pools {
             };
             first = put(&mut self.grants, &mut self.unused, grant);
         }
-        (Granted { first }, sum / f64::from(slices))
+        (GrantedSlices { first }, sum / f64::from(slices))
     }
 
     /// Releases the slices of a VM.
-    pub fn release(&mut self, pod: usize, granted: Granted) {
+    pub fn release(&mut self, pod: usize, granted: GrantedSlices) {
         let mut at = granted.first;
         while at != END {
             let grant = self.grants[at as usize];
@@ -272,7 +272,7 @@ mod tests {
             let fabric = PodFabric { unloaded_ns, ..PodFabric::constant(0, 0, 0.0) };
             let spread = if near { Spread::Near } else { Spread::Even };
             let mut pools = Pools::new(&fabric, 2, 10, spread);
-            let mut held: Vec<(usize, Granted, u32)> = Vec::new();
+            let mut held: Vec<(usize, GrantedSlices, u32)> = Vec::new();
             for (pod, host, slices, back) in steps {
                 if back && !held.is_empty() {
                     let (pod, granted, _) = held.swap_remove(0);

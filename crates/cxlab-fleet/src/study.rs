@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::cluster::{self, Budget, Drawn, Setup, UNLIMITED_MIB, UNLIMITED_SLICES, Which};
+use crate::cluster::{self, Budget, ClusterId, DrawnVms, Setup, UNLIMITED_MIB, UNLIMITED_SLICES};
 use crate::demand::Demand;
 use crate::fabric::PodFabric;
 use crate::params::{FleetParams, MIB, SizedFor, Sizing};
@@ -51,7 +51,7 @@ pub struct Study<'a> {
 
 /// DRAM that the fleet or one cluster needs, by the scenario's `slack`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Needed {
+pub struct NeededDram {
     /// Number of hosts.
     pub hosts: u64,
     /// Allowed rejections, as a share of the requested core-hours.
@@ -77,7 +77,7 @@ pub struct StudyResult {
     pub device_slices: u32,
     /// DRAM that is needed, if it was searched for: one entry for the
     /// fleet, or one for each cluster.
-    pub needed: Vec<Needed>,
+    pub needed: Vec<NeededDram>,
     /// Results with VMs placed as in `alone`, whose memory the policy divides without limits.
     pub as_if: Option<Outcome>,
     /// Whether the study was interrupted.
@@ -86,13 +86,13 @@ pub struct StudyResult {
 
 impl Study<'_> {
     /// The clusters of the fleet. The last one may be smaller.
-    pub fn clusters(&self) -> Vec<Which> {
+    pub fn clusters(&self) -> Vec<ClusterId> {
         let pod_hosts = self.fabric.hosts() as u64;
         let pods = u64::from(self.params.hosts).div_ceil(pod_hosts);
         let each = u64::from(self.params.cluster).div_ceil(pod_hosts);
         let of = pods.div_ceil(each) as usize;
         (0..of)
-            .map(|index| Which {
+            .map(|index| ClusterId {
                 index,
                 of,
                 pods: each.min(pods - index as u64 * each) as usize,
@@ -103,7 +103,7 @@ impl Study<'_> {
     /// Runs the study.
     pub fn run(&self, watch: &Watch) -> StudyResult {
         let clusters = self.clusters();
-        let drawn = Drawn::new(clusters.len());
+        let drawn = DrawnVms::new(clusters.len());
         let run = Run {
             study: self,
             clusters: &clusters,
@@ -142,9 +142,9 @@ impl Study<'_> {
 #[derive(Clone, Copy)]
 struct Run<'a> {
     study: &'a Study<'a>,
-    clusters: &'a [Which],
+    clusters: &'a [ClusterId],
     threads: usize,
-    drawn: &'a Drawn,
+    drawn: &'a DrawnVms,
     watch: &'a Watch,
 }
 
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
     }
 
     /// DRAM that each cluster needs for its own rejections without a pool.
-    fn needed_by_cluster(&self) -> Result<Vec<Needed>, Interrupted> {
+    fn needed_by_cluster(&self) -> Result<Vec<NeededDram>, Interrupted> {
         let none = none();
         let dram_mib = self.study.params.host.dram.0 / MIB;
         let needed = self.each(&|at| {
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
     /// The least DRAM that serves. First the DRAM of hosts without pools is found. Then devices are
     /// sized for some amounts of local DRAM, from the least that serves with unlimited pools to
     /// that of hosts without pools. The least sum is the result.
-    fn needed(&self, alone: &Outcome) -> Result<Needed, Interrupted> {
+    fn needed(&self, alone: &Outcome) -> Result<NeededDram, Interrupted> {
         let params = self.study.params;
         let (policy, fabric) = (self.study.policy, self.study.fabric);
         let hosts = alone.hosts;
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
                 (local, slices) = (here, found);
             }
         }
-        Ok(Needed {
+        Ok(NeededDram {
             hosts,
             allowed,
             alone_mib: alone * STEP_MIB,

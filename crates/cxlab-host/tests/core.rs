@@ -9,7 +9,7 @@ use cxlab_engine::Simulation;
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_host::{CacheLevel, CoreParams, CoreStats, QUEUES, RequestAgent, RequesterStats};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_workload::{Action, After, LOCAL_BASE, Step, ThreadStep};
+use cxlab_workload::{Action, LOCAL_BASE, Step, StepDependency, ThreadStep};
 
 const L1: u64 = 1_000;
 const L2: u64 = 4_000;
@@ -79,13 +79,13 @@ fn load(line: u64) -> Step {
     step(line, Action::Load)
 }
 
-fn after(after: After, step: Step) -> Step {
+fn after(after: StepDependency, step: Step) -> Step {
     Step { after, ..step }
 }
 
 #[test]
 fn a_chain_of_misses_takes_their_sum() {
-    let chain = (0..100).map(|at| after(After::Previous, load(at)));
+    let chain = (0..100).map(|at| after(StepDependency::Previous, load(at)));
     let ran = run(params(), chain.collect());
     assert_eq!(ran.core.misses, 100);
     assert_eq!(ran.core.phases[0].time(), Picos(100 * MISS));
@@ -97,7 +97,7 @@ fn a_chain_of_misses_takes_their_sum() {
 fn each_cache_answers_in_its_time() {
     // Lines 0, 2, 4 are in the first set of two ways of the first cache; the second cache keeps all.
     let lines = [0, 0, 2, 4, 0, 4];
-    let chain = lines.map(|line| after(After::Previous, load(line)));
+    let chain = lines.map(|line| after(StepDependency::Previous, load(line)));
     let ran = run(params(), chain.to_vec());
     assert_eq!(ran.core.misses, 3);
     assert_eq!(
@@ -143,7 +143,7 @@ fn steps_retire_in_order_so_a_miss_holds_the_window() {
         ..params()
     };
     // The line of the hits is fetched first, then each miss is followed by hits.
-    let mut steps = vec![load(1), after(After::All, load(100))];
+    let mut steps = vec![load(1), after(StepDependency::All, load(100))];
     steps.extend((0..6).map(|_| load(1)));
     let ran = run(four, steps);
     assert_eq!(ran.core.hits, [6, 0]);
@@ -167,9 +167,9 @@ fn modified_lines_that_make_room_reach_memory_once() {
     assert!((16..=20).contains(&held), "{held} lines are still held");
     assert_eq!((ran.memory.reads, ran.memory.writes), (64, 0));
     // Flushing everything afterwards writes exactly the lines that the caches held.
-    steps.push(after(After::All, load(0)));
+    steps.push(after(StepDependency::All, load(0)));
     let before = run(params(), steps.clone()).memory.writebacks;
-    steps.extend((0..64).map(|line| after(After::Previous, step(line, Action::Flush))));
+    steps.extend((0..64).map(|line| after(StepDependency::Previous, step(line, Action::Flush))));
     let ran = run(params(), steps);
     assert_eq!(ran.memory.writebacks, before);
     assert_eq!(ran.core.flushes_dirty + ran.memory.writebacks, 64);
@@ -180,10 +180,10 @@ fn modified_lines_that_make_room_reach_memory_once() {
 fn a_flush_writes_a_modified_line_once_and_a_fence_waits_for_it() {
     let steps = vec![
         step(7, Action::Store),
-        after(After::All, step(7, Action::Flush)),
-        after(After::All, load(7)),
-        after(After::All, step(7, Action::Flush)),
-        after(After::All, load(7)),
+        after(StepDependency::All, step(7, Action::Flush)),
+        after(StepDependency::All, load(7)),
+        after(StepDependency::All, step(7, Action::Flush)),
+        after(StepDependency::All, load(7)),
     ];
     let ran = run(params(), steps);
     assert_eq!((ran.core.flushes, ran.core.flushes_dirty), (2, 1));
@@ -199,11 +199,11 @@ fn computing_begins_when_its_data_are_there() {
         load(1),
         Step {
             cycles: 10,
-            ..after(After::Previous, load(2))
+            ..after(StepDependency::Previous, load(2))
         },
         Step {
             cycles: 4,
-            ..after(After::Nothing, load(2))
+            ..after(StepDependency::Nothing, load(2))
         },
     ];
     let ran = run(params(), steps);
@@ -220,7 +220,7 @@ fn a_step_that_waits_for_its_data_holds_up_nobody() {
     let steps = (0..4).flat_map(|line| {
         [
             load(line),
-            after(After::Previous, step(100 + line, Action::Store)),
+            after(StepDependency::Previous, step(100 + line, Action::Store)),
         ]
     });
     let ran = run(params(), steps.collect());
@@ -233,12 +233,12 @@ fn a_step_that_waits_for_its_data_holds_up_nobody() {
 #[test]
 fn two_chains_in_turn_take_the_time_of_one() {
     // The steps of two chains alternate: each needs the step two before it.
-    let chains = (0..100).map(|at| after(After::Back(2), load(at)));
+    let chains = (0..100).map(|at| after(StepDependency::Back(2), load(at)));
     let ran = run(params(), chains.collect());
     assert_eq!(ran.core.misses, 100);
     assert_eq!(ran.core.phases[0].time(), Picos(50 * MISS));
     // A step that needs one which has left the window, or never existed, needs nothing.
-    let far = (0..8).map(|at| after(After::Back(100), load(at)));
+    let far = (0..8).map(|at| after(StepDependency::Back(100), load(at)));
     let ran = run(params(), far.collect());
     assert_eq!(ran.core.phases[0].time(), Picos(MISS + 3 * CYCLE));
 }
@@ -247,7 +247,7 @@ fn two_chains_in_turn_take_the_time_of_one() {
 fn several_may_need_the_data_of_one() {
     let steps = (0..4).map(|at| match at {
         0 => load(0),
-        at => after(After::Back(at), load(u64::from(at))),
+        at => after(StepDependency::Back(at), load(u64::from(at))),
     });
     let ran = run(params(), steps.collect());
     assert_eq!(ran.core.phases[0].time(), Picos(2 * MISS));
@@ -319,7 +319,7 @@ fn a_stream_is_as_fast_as_its_prefetcher_has_lines_under_way() {
 fn a_flush_follows_the_stores_before_it() {
     let steps = vec![
         load(1),
-        after(After::Previous, step(2, Action::Store)),
+        after(StepDependency::Previous, step(2, Action::Store)),
         step(2, Action::Flush),
     ];
     let ran = run(params(), steps);
@@ -346,7 +346,7 @@ fn a_slow_medium_holds_the_core_back_and_its_time_is_told() {
 fn phases_are_measured_apart() {
     let second = |line| Step {
         phase: 1,
-        ..after(After::All, load(line))
+        ..after(StepDependency::All, load(line))
     };
     let ran = run(params(), vec![load(1), load(1), second(1), second(2)]);
     let [first, second] = ran.core.phases[..] else {

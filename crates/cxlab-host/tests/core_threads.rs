@@ -8,7 +8,7 @@ use alone::{CYCLE, MEDIUM, Script, WAY, medium};
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_host::{CacheLevel, CoreStats, RequestAgent, ThreadTimes};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_workload::{Action, After, LOCAL_BASE, Step, SyncPoint, ThreadStep};
+use cxlab_workload::{Action, LOCAL_BASE, Step, StepDependency, SyncPoint, ThreadStep};
 
 /// The cache takes no time.
 const MISS: u64 = 2 * WAY + MEDIUM;
@@ -48,7 +48,7 @@ fn run(threads: Vec<Vec<ThreadStep>>) -> Ran {
     ran
 }
 
-fn load(line: u64, after: After) -> ThreadStep {
+fn load(line: u64, after: StepDependency) -> ThreadStep {
     ThreadStep::Step(Step {
         after,
         ..Step::new(Hpa(LOCAL_BASE.0 + 64 * line), Action::Load)
@@ -57,7 +57,7 @@ fn load(line: u64, after: After) -> ThreadStep {
 
 /// Loads of consecutive lines, each of which needs the one before.
 fn chain(first: u64, steps: u64) -> Vec<ThreadStep> {
-    let load = |at| load(first + at, After::Previous);
+    let load = |at| load(first + at, StepDependency::Previous);
     (0..steps).map(load).collect()
 }
 
@@ -80,7 +80,7 @@ fn chains_of_two_threads_run_beside_each_other() {
 
 #[test]
 fn each_thread_has_misses_of_its_own() {
-    let lines = |first| (first..first + 64).map(|line| load(line, After::Nothing));
+    let lines = |first| (first..first + 64).map(|line| load(line, StepDependency::Nothing));
     let ran = run(vec![lines(0).collect(), lines(1000).collect()]);
     // Eight at a time, as in a core with one thread.
     assert_eq!(ran.busy(), [8 * MISS + 3 * CYCLE; 2]);
@@ -128,7 +128,9 @@ fn threads_share_a_medium_and_take_twice_as_long() {
     let medium = || medium(200_000);
     let lines = |first| -> Vec<ThreadStep> {
         let lines = first..first + 200;
-        lines.map(|line| load(line, After::Nothing)).collect()
+        lines
+            .map(|line| load(line, StepDependency::Nothing))
+            .collect()
     };
     let alone = run_on(vec![lines(0)], medium());
     assert_eq!(alone.threads[0].end, SimTime(199 * 200_000 + MISS));

@@ -2,7 +2,7 @@
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{CACHE_LINE, Ctx, Kept, prefetch_first};
+use cxlab_engine::{CACHE_LINE, Ctx, KeptPayload, prefetch_first};
 use cxlab_protocol::{Channel, Extent, LongStage, Message};
 
 use crate::credit::{BufferId, CreditWindows, FlowControl};
@@ -201,7 +201,7 @@ impl LinkPort {
     pub fn send_kept(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        kept: &mut Kept,
+        kept: &mut KeptPayload,
         channel: Channel,
         vc: u8,
         note: impl FnOnce(&mut Message),

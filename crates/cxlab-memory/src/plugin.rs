@@ -13,7 +13,7 @@ use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::slab::Slab;
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos, SimTime};
-use cxlab_plugin::{Broken, NEVER, Place, PluginError, ROOM, Request};
+use cxlab_plugin::{MediumFailure, MediumProcess, NEVER, PluginError, ROOM, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -130,8 +130,8 @@ impl PluginParams {
         (capacity, seed): (Bytes, u64),
     ) -> Result<(cxlab_plugin::Medium, u32), ParamError> {
         let place = match self.in_process {
-            true => Place::Here,
-            false => Place::Apart(Duration::from_nanos(self.patience.0 / 1_000)),
+            true => MediumProcess::Here,
+            false => MediumProcess::Apart(Duration::from_nanos(self.patience.0 / 1_000)),
         };
         let config = self.config_for(folder)?;
         let settings = (config.as_str(), capacity.0, seed);
@@ -243,14 +243,14 @@ impl PluginMemory {
     /// Calls the library; `None` after a fault.
     fn ask<T>(
         &self,
-        question: impl FnOnce(&cxlab_plugin::Medium) -> Result<T, Broken>,
+        question: impl FnOnce(&cxlab_plugin::Medium) -> Result<T, MediumFailure>,
     ) -> Option<T> {
         if self.is_broken.get() {
             return None;
         }
         match question(self.medium.as_ref()?) {
             Ok(answer) => Some(answer),
-            Err(Broken(what)) => {
+            Err(MediumFailure(what)) => {
                 self.fault(format_args!("{what}"));
                 None
             }

@@ -1,6 +1,6 @@
 //! What an event counts, and which fields its samples have (`struct perf_event_attr`).
 
-use crate::bytes::{Bytes, Wrong};
+use crate::bytes::{Bytes, RecordError};
 
 /// Bits of [`Attr::flags`].
 pub mod flag {
@@ -144,10 +144,10 @@ impl Attr {
     /// Reads a `perf_event_attr`, whose size is given by where it is. Fields that are not there are zero.
     ///
     /// # Errors
-    /// [`Wrong`] if there are fewer bytes than the first version had.
-    pub fn parse(bytes: &[u8]) -> Result<Attr, Wrong> {
+    /// [`RecordError`] if there are fewer bytes than the first version had.
+    pub fn parse(bytes: &[u8]) -> Result<Attr, RecordError> {
         if (bytes.len() as u64) < LEAST {
-            return Err(Wrong::new(format!(
+            return Err(RecordError::new(format!(
                 "found an event of {} bytes; allowed: at least {LEAST}",
                 bytes.len()
             )));

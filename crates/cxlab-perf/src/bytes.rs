@@ -3,14 +3,14 @@
 /// Why bytes are no record.
 #[derive(Clone, PartialEq, Eq, thiserror::Error, Debug)]
 #[error("{what}")]
-pub struct Wrong {
+pub struct RecordError {
     /// What was found, and what is allowed.
     pub what: String,
 }
 
-impl Wrong {
-    pub(crate) fn new(what: impl Into<String>) -> Wrong {
-        Wrong { what: what.into() }
+impl RecordError {
+    pub(crate) fn new(what: impl Into<String>) -> RecordError {
+        RecordError { what: what.into() }
     }
 }
 
@@ -20,12 +20,12 @@ pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Bytes<'a> {
     /// The next `count` bytes.
-    pub(crate) fn take(&mut self, count: u64) -> Result<&'a [u8], Wrong> {
+    pub(crate) fn take(&mut self, count: u64) -> Result<&'a [u8], RecordError> {
         let split = usize::try_from(count)
             .ok()
             .and_then(|count| self.0.split_at_checked(count));
         let Some((taken, rest)) = split else {
-            return Err(Wrong::new(format!(
+            return Err(RecordError::new(format!(
                 "found {} bytes where a field has {count}",
                 self.0.len()
             )));
@@ -34,26 +34,26 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    pub(crate) fn word<const BYTES: usize>(&mut self) -> Result<[u8; BYTES], Wrong> {
+    pub(crate) fn word<const BYTES: usize>(&mut self) -> Result<[u8; BYTES], RecordError> {
         let taken = self.take(BYTES as u64)?;
         let mut word = [0; BYTES];
         word.copy_from_slice(taken);
         Ok(word)
     }
 
-    pub(crate) fn u16(&mut self) -> Result<u16, Wrong> {
+    pub(crate) fn u16(&mut self) -> Result<u16, RecordError> {
         self.word().map(u16::from_le_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, Wrong> {
+    pub(crate) fn u32(&mut self) -> Result<u32, RecordError> {
         self.word().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn i32(&mut self) -> Result<i32, Wrong> {
+    pub(crate) fn i32(&mut self) -> Result<i32, RecordError> {
         self.word().map(i32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, Wrong> {
+    pub(crate) fn u64(&mut self) -> Result<u64, RecordError> {
         self.word().map(u64::from_le_bytes)
     }
 

@@ -1,7 +1,7 @@
 //! Writes records and perf.data files.
 
 use crate::attr::{Attr, BYTES, Format};
-use crate::record::{HEADER, Mapped, Mode, Record, Sample, Task, kind, misc};
+use crate::record::{HEADER, MemoryMapping, Mode, Record, Sample, Task, kind, misc};
 
 /// A record of an event with its header, as the kernel writes it. Fields that a sample has no value of are 0.
 /// Only [`Format`]s from `Ip` to `Period`, `Callchain`, `Weight`, `WeightStruct` and `DataSrc` are written.
@@ -73,7 +73,7 @@ fn task(one: &Task, time: u64, fields: &mut Vec<u8>) {
     fields.extend(time.to_le_bytes());
 }
 
-fn mapped(one: &Mapped, fields: &mut Vec<u8>) {
+fn mapped(one: &MemoryMapping, fields: &mut Vec<u8>) {
     const READABLE: u32 = 1;
     const EXECUTABLE: u32 = 4;
     for number in [one.pid, one.pid] {

@@ -6,7 +6,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::attr::Attr;
-use crate::bytes::{Bytes, Wrong};
+use crate::bytes::{Bytes, RecordError};
 use crate::encode::Event;
 use crate::record::{HEADER, Record, kind, time_of};
 
@@ -43,7 +43,7 @@ struct Section {
 }
 
 impl Section {
-    fn parse(bytes: &mut Bytes<'_>) -> Result<Section, Wrong> {
+    fn parse(bytes: &mut Bytes<'_>) -> Result<Section, RecordError> {
         Ok(Section {
             at: bytes.u64()?,
             bytes: bytes.u64()?,
@@ -93,7 +93,7 @@ impl<R: Read + Seek> PerfData<R> {
         }
         let rest = section(&mut reader, Section { at: 16, bytes: 88 }, "a header")?;
         let mut rest = Bytes(&rest);
-        let mut read = || -> Result<_, Wrong> {
+        let mut read = || -> Result<_, RecordError> {
             let entry = rest.u64()?;
             let attrs = Section::parse(&mut rest)?;
             let data = Section::parse(&mut rest)?;
@@ -141,7 +141,7 @@ impl<R: Read + Seek> PerfData<R> {
     }
 
     /// Names of the events, and numbers of samples of those that had none.
-    fn names(&mut self, mut rest: Bytes<'_>) -> Result<(), Wrong> {
+    fn names(&mut self, mut rest: Bytes<'_>) -> Result<(), RecordError> {
         let count = rest.u32()?;
         let bytes = u64::from(rest.u32()?);
         for number in 0..count as usize {
@@ -168,7 +168,7 @@ impl<R: Read + Seek> PerfData<R> {
         &mut self,
         each: &mut dyn FnMut(usize, Option<u64>, Record<'_>) -> bool,
     ) -> Result<(), FileError> {
-        let which = Which::new(&self.events)?;
+        let which = EventIds::new(&self.events)?;
         self.reader.seek(SeekFrom::Start(self.data.at))?;
         let mut reader = io::BufReader::with_capacity(1 << 20, &mut self.reader);
         let mut left = self.data.bytes;
@@ -237,7 +237,7 @@ fn behind(here: u64, kind: u32, fields: &[u8]) -> Result<u64, FileError> {
 }
 
 /// Which event a record is of.
-struct Which {
+struct EventIds {
     /// Sorted numbers of samples, with their events.
     ids: Vec<(u64, usize)>,
     /// Bytes in front of that number in a sample, and from it to the end of another record.
@@ -245,8 +245,8 @@ struct Which {
     id_from_end: Option<u64>,
 }
 
-impl Which {
-    fn new(events: &[Event]) -> Result<Which, FileError> {
+impl EventIds {
+    fn new(events: &[Event]) -> Result<EventIds, FileError> {
         let mut ids: Vec<(u64, usize)> = Vec::new();
         for (number, event) in events.iter().enumerate() {
             ids.extend(event.ids.iter().map(|id| (*id, number)));
@@ -263,7 +263,7 @@ impl Which {
         let alike = events
             .iter()
             .all(|event| event.attr.id_from_end() == from_end);
-        Ok(Which {
+        Ok(EventIds {
             ids,
             id_at: first.id_at(),
             id_from_end: from_end.filter(|_| alike),
@@ -298,7 +298,7 @@ fn damaged(at: u64, what: impl Into<String>) -> FileError {
 }
 
 /// The error of something at this byte.
-fn at(at: u64) -> impl Fn(Wrong) -> FileError {
+fn at(at: u64) -> impl Fn(RecordError) -> FileError {
     move |wrong| damaged(at, wrong.what)
 }
 
@@ -370,7 +370,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// A text behind its length.
-fn text(rest: &mut Bytes<'_>) -> Result<String, Wrong> {
+fn text(rest: &mut Bytes<'_>) -> Result<String, RecordError> {
     let bytes = rest.u32()?;
     Ok(Bytes(rest.take(u64::from(bytes))?).text())
 }

@@ -19,6 +19,6 @@ pub mod ring;
 mod source;
 
 pub use attr::{Attr, Format, Period, flag, kind, read_format};
-pub use bytes::Wrong;
-pub use record::{Calls, Mapped, Mode, Record, Sample, Task, Weight};
-pub use source::{DataSource, Found, Operation};
+pub use bytes::RecordError;
+pub use record::{Calls, MemoryMapping, Mode, Record, Sample, Task, Weight};
+pub use source::{DataSource, LoadOrigin, Operation};

@@ -1,7 +1,7 @@
 //! Records that the kernel writes (`PERF_RECORD_*`).
 
 use crate::attr::{Attr, Format, read_format};
-use crate::bytes::{Bytes, Wrong};
+use crate::bytes::{Bytes, RecordError};
 use crate::source::DataSource;
 
 /// Bytes in front of a record's fields: its type, flags and size.
@@ -105,7 +105,7 @@ pub struct Sample<'a> {
 
 /// A mapping of memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mapped {
+pub struct MemoryMapping {
     /// The process; -1 is the kernel.
     pub pid: i32,
     /// Address of the first byte.
@@ -139,7 +139,7 @@ pub enum Record<'a> {
     /// An event was sampled.
     Sample(Sample<'a>),
     /// Memory was mapped.
-    Mapped(Mapped),
+    Mapped(MemoryMapping),
     /// A process executes another program.
     Executes {
         /// Number of the process.
@@ -161,8 +161,8 @@ impl<'a> Record<'a> {
     /// Reads a record of an event, with its header. `misc` are the flags of that.
     ///
     /// # Errors
-    /// [`Wrong`] if the record is shorter than its fields.
-    pub fn parse(attr: &Attr, kind: u32, misc: u16, fields: &'a [u8]) -> Result<Self, Wrong> {
+    /// [`RecordError`] if the record is shorter than its fields.
+    pub fn parse(attr: &Attr, kind: u32, misc: u16, fields: &'a [u8]) -> Result<Self, RecordError> {
         let mut rest = Bytes(fields);
         let record = match kind {
             kind::SAMPLE => Record::Sample(sample(attr, misc, rest)?),
@@ -199,7 +199,7 @@ pub(crate) fn time_of(attr: &Attr, kind: u32, fields: &[u8]) -> Option<u64> {
     rest.u64().ok()
 }
 
-fn task(mut rest: Bytes<'_>) -> Result<Task, Wrong> {
+fn task(mut rest: Bytes<'_>) -> Result<Task, RecordError> {
     Ok(Task {
         pid: rest.i32()?,
         parent_pid: rest.i32()?,
@@ -208,7 +208,12 @@ fn task(mut rest: Bytes<'_>) -> Result<Task, Wrong> {
     })
 }
 
-fn mapped(attr: &Attr, kind: u32, misc: u16, mut rest: Bytes<'_>) -> Result<Mapped, Wrong> {
+fn mapped(
+    attr: &Attr,
+    kind: u32,
+    misc: u16,
+    mut rest: Bytes<'_>,
+) -> Result<MemoryMapping, RecordError> {
     const EXECUTABLE: u32 = 4;
     let pid = rest.i32()?;
     rest.i32()?;
@@ -224,11 +229,11 @@ fn mapped(attr: &Attr, kind: u32, misc: u16, mut rest: Bytes<'_>) -> Result<Mapp
     let name = (rest.0.len() as u64).saturating_sub(behind);
     let name = Bytes(rest.take(name)?).text();
     if start.checked_add(bytes).is_none() {
-        return Err(Wrong::new(format!(
+        return Err(RecordError::new(format!(
             "found a mapping of {bytes} bytes at {start:#x}, which ends behind the last address"
         )));
     }
-    Ok(Mapped {
+    Ok(MemoryMapping {
         pid,
         start,
         bytes,
@@ -239,7 +244,7 @@ fn mapped(attr: &Attr, kind: u32, misc: u16, mut rest: Bytes<'_>) -> Result<Mapp
 }
 
 /// Reads the fields of a sample in their order, as far as to what is known of its data.
-fn sample<'a>(attr: &Attr, misc: u16, mut rest: Bytes<'a>) -> Result<Sample<'a>, Wrong> {
+fn sample<'a>(attr: &Attr, misc: u16, mut rest: Bytes<'a>) -> Result<Sample<'a>, RecordError> {
     let mut sample = Sample {
         mode: match misc & misc::MODE {
             misc::USER => Mode::User,
@@ -306,12 +311,12 @@ fn sample<'a>(attr: &Attr, misc: u16, mut rest: Bytes<'a>) -> Result<Sample<'a>,
 }
 
 /// The next word, if samples have that field.
-fn word(attr: &Attr, field: Format, rest: &mut Bytes<'_>) -> Result<Option<u64>, Wrong> {
+fn word(attr: &Attr, field: Format, rest: &mut Bytes<'_>) -> Result<Option<u64>, RecordError> {
     attr.has(field).then(|| rest.u64()).transpose()
 }
 
 /// Values of the event, or of its whole group.
-fn skip_values(attr: &Attr, rest: &mut Bytes<'_>) -> Result<(), Wrong> {
+fn skip_values(attr: &Attr, rest: &mut Bytes<'_>) -> Result<(), RecordError> {
     let times = u64::from((attr.read_format & read_format::TIMES).count_ones());
     let each =
         1 + u64::from((attr.read_format & (read_format::ID | read_format::LOST)).count_ones());
@@ -323,7 +328,7 @@ fn skip_values(attr: &Attr, rest: &mut Bytes<'_>) -> Result<(), Wrong> {
     rest.take(words.saturating_mul(8)).map(drop)
 }
 
-fn skip_branches(attr: &Attr, rest: &mut Bytes<'_>) -> Result<(), Wrong> {
+fn skip_branches(attr: &Attr, rest: &mut Bytes<'_>) -> Result<(), RecordError> {
     const INDEX: u64 = 1 << 17;
     const COUNTERS: u64 = 1 << 19;
     let branches = rest.u64()?;

@@ -5,23 +5,23 @@
 //! ring. Where there is no room, the kernel drops records, and says later how many.
 
 use crate::attr::Attr;
-use crate::bytes::{Bytes, Wrong};
+use crate::bytes::{Bytes, RecordError};
 use crate::record::{HEADER, Record};
 
 /// Reads all records between `tail` and `head`, oldest first, and returns the new tail, which is `head`.
 ///
 /// # Errors
-/// [`Wrong`] if the bytes are no records of that event, or are more than the ring has.
+/// [`RecordError`] if the bytes are no records of that event, or are more than the ring has.
 pub fn read(
     ring: &[u8],
     (tail, head): (u64, u64),
     attr: &Attr,
     each: &mut dyn FnMut(Record<'_>),
-) -> Result<u64, Wrong> {
+) -> Result<u64, RecordError> {
     let size = ring.len() as u64;
     let mut left = head.wrapping_sub(tail);
     if left > size {
-        return Err(Wrong::new(format!(
+        return Err(RecordError::new(format!(
             "found {left} bytes to read in a ring of {size}"
         )));
     }
@@ -30,13 +30,13 @@ pub fn read(
     while left > 0 {
         let mut header = [0; HEADER];
         if left < HEADER as u64 {
-            return Err(Wrong::new(format!("found {left} bytes of a record")));
+            return Err(RecordError::new(format!("found {left} bytes of a record")));
         }
         copy(ring, at, &mut header);
         let mut rest = Bytes(&header);
         let (kind, misc, bytes) = (rest.u32()?, rest.u16()?, u64::from(rest.u16()?));
         if bytes < HEADER as u64 || bytes > left {
-            return Err(Wrong::new(format!(
+            return Err(RecordError::new(format!(
                 "found a record of {bytes} bytes; allowed: {HEADER} to {left}"
             )));
         }
@@ -108,7 +108,7 @@ impl Written {
     ///
     /// # Errors
     /// As [`read`] has them.
-    pub fn take(&mut self, each: &mut dyn FnMut(Record<'_>)) -> Result<(), Wrong> {
+    pub fn take(&mut self, each: &mut dyn FnMut(Record<'_>)) -> Result<(), RecordError> {
         self.tail = read(&self.ring, (self.tail, self.head), &self.attr, each)?;
         Ok(())
     }

@@ -15,7 +15,7 @@ pub enum Operation {
 
 /// Where a load found its data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Found {
+pub enum LoadOrigin {
     /// In a cache of its own processor, of that level.
     Cache(u8),
     /// On its way already: an earlier load or a prefetch had asked for the line.
@@ -55,52 +55,52 @@ impl DataSource {
     }
 
     /// Where its data was.
-    pub fn found(self) -> Found {
+    pub fn found(self) -> LoadOrigin {
         let remote = self.0 & REMOTE != 0;
         match self.0 >> LEVEL_NUMBER_SHIFT & 0xf {
-            level @ 1..=4 if !remote => return Found::Cache(level as u8),
-            1..=4 => return Found::OtherCache,
+            level @ 1..=4 if !remote => return LoadOrigin::Cache(level as u8),
+            1..=4 => return LoadOrigin::OtherCache,
             // A buffer of misses beside the second level.
-            0x5 | 0xc => return Found::UnderWay,
+            0x5 | 0xc => return LoadOrigin::UnderWay,
             // A cache in front of memory is found as memory is.
-            0x6 | 0xd | 0xe => return Found::Memory { remote, cxl: false },
-            0x9 => return Found::Memory { remote, cxl: true },
-            0x8 | 0xa => return Found::Device,
-            0xb => return Found::OtherCache,
+            0x6 | 0xd | 0xe => return LoadOrigin::Memory { remote, cxl: false },
+            0x9 => return LoadOrigin::Memory { remote, cxl: true },
+            0x8 | 0xa => return LoadOrigin::Device,
+            0xb => return LoadOrigin::OtherCache,
             _ => {}
         }
         // Kernels before 4.14 and some processors only have the older bits.
         match self.0 >> LEVEL_SHIFT & 0x3fff {
-            level if level & 0x0008 != 0 => Found::Cache(1),
-            level if level & 0x0010 != 0 => Found::UnderWay,
-            level if level & 0x0020 != 0 => Found::Cache(2),
-            level if level & 0x0040 != 0 => Found::Cache(3),
-            level if level & 0x0080 != 0 => Found::Memory { remote, cxl: false },
-            level if level & 0x0300 != 0 => Found::Memory {
+            level if level & 0x0008 != 0 => LoadOrigin::Cache(1),
+            level if level & 0x0010 != 0 => LoadOrigin::UnderWay,
+            level if level & 0x0020 != 0 => LoadOrigin::Cache(2),
+            level if level & 0x0040 != 0 => LoadOrigin::Cache(3),
+            level if level & 0x0080 != 0 => LoadOrigin::Memory { remote, cxl: false },
+            level if level & 0x0300 != 0 => LoadOrigin::Memory {
                 remote: true,
                 cxl: false,
             },
-            level if level & 0x0c00 != 0 => Found::OtherCache,
-            level if level & 0x3000 != 0 => Found::Device,
-            _ => Found::Unknown,
+            level if level & 0x0c00 != 0 => LoadOrigin::OtherCache,
+            level if level & 0x3000 != 0 => LoadOrigin::Device,
+            _ => LoadOrigin::Unknown,
         }
     }
 
     /// A load that found its data there, as a kernel from 4.14 on writes it.
-    pub fn load(found: Found) -> DataSource {
+    pub fn load(found: LoadOrigin) -> DataSource {
         let (old, number, remote) = match found {
-            Found::Cache(1) => (0x0008, 0x1, false),
-            Found::Cache(2) => (0x0020, 0x2, false),
-            Found::Cache(level) => (0x0040, u64::from(level.clamp(3, 4)), false),
-            Found::UnderWay => (0x0010, 0xc, false),
-            Found::OtherCache => (0x0400, 0xb, true),
-            Found::Memory { remote, cxl } => (
+            LoadOrigin::Cache(1) => (0x0008, 0x1, false),
+            LoadOrigin::Cache(2) => (0x0020, 0x2, false),
+            LoadOrigin::Cache(level) => (0x0040, u64::from(level.clamp(3, 4)), false),
+            LoadOrigin::UnderWay => (0x0010, 0xc, false),
+            LoadOrigin::OtherCache => (0x0400, 0xb, true),
+            LoadOrigin::Memory { remote, cxl } => (
                 if remote { 0x0100 } else { 0x0080 },
                 if cxl { 0x9 } else { 0xd },
                 remote,
             ),
-            Found::Device => (0x1000, 0xa, false),
-            Found::Unknown => (0x0001, 0xf, false),
+            LoadOrigin::Device => (0x1000, 0xa, false),
+            LoadOrigin::Unknown => (0x0001, 0xf, false),
         };
         let hit = 0x0002 | old;
         let remote = if remote { REMOTE } else { 0 };
@@ -120,19 +120,23 @@ mod tests {
             let source = DataSource(value);
             (source.operation(), source.found())
         };
-        assert_eq!(of(0x118_6810_0242), (Operation::Load, Found::UnderWay));
-        assert_eq!(of(0x102_6810_0142), (Operation::Load, Found::Cache(1)));
-        assert_eq!(of(0x104_6810_0442), (Operation::Load, Found::Cache(2)));
-        assert_eq!(of(0x106_5010_0842), (Operation::Load, Found::Cache(3)));
+        assert_eq!(of(0x118_6810_0242), (Operation::Load, LoadOrigin::UnderWay));
+        assert_eq!(of(0x102_6810_0142), (Operation::Load, LoadOrigin::Cache(1)));
+        assert_eq!(of(0x104_6810_0442), (Operation::Load, LoadOrigin::Cache(2)));
+        assert_eq!(of(0x106_5010_0842), (Operation::Load, LoadOrigin::Cache(3)));
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let memory = |remote, cxl| Found::Memory { remote, cxl };
-        let near = [Found::UnderWay, Found::OtherCache, Found::Device];
+        let memory = |remote, cxl| LoadOrigin::Memory { remote, cxl };
+        let near = [
+            LoadOrigin::UnderWay,
+            LoadOrigin::OtherCache,
+            LoadOrigin::Device,
+        ];
         let far = [(false, false), (true, false), (false, true)].map(|(far, cxl)| memory(far, cxl));
-        let all = (1..=4).map(Found::Cache).chain(near).chain(far);
-        for found in all.chain([Found::Unknown]) {
+        let all = (1..=4).map(LoadOrigin::Cache).chain(near).chain(far);
+        for found in all.chain([LoadOrigin::Unknown]) {
             let source = DataSource::load(found);
             assert_eq!(source.operation(), Operation::Load, "{found:?}");
             assert_eq!(source.found(), found);

@@ -11,7 +11,7 @@ use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 use cxlab_scenario::{Arithmetic, Scenario};
 
 use crate::allotment::allot;
-use crate::endpoints::Named;
+use crate::endpoints::NamedGroups;
 use crate::enumeration;
 use crate::extents::{DECODER_UNIT, Extent, RegionDecoder, ways};
 use crate::manager;
@@ -62,7 +62,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
 /// scenario has no regions. Hosts with equal layouts share a map.
 pub(crate) fn lay_out(
     scenario: &Scenario,
-    named: &Named,
+    named: &NamedGroups,
     graph: &FabricGraph,
     reach: &[Vec<usize>],
     manager: &manager::Account<'_>,
@@ -142,7 +142,7 @@ fn table(lists: Vec<Vec<DeviceDecoder>>, isolates: bool) -> DecoderTable {
     }
 }
 
-fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
+fn nothing_to_see(scenario: &Scenario, named: &NamedGroups, host: usize) -> Problem {
     let name = &named.names.requesters[host];
     let path = format!("hosts[{}]", named.host_group[host]);
     match scenario.regions.is_empty() {
@@ -156,7 +156,11 @@ fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
 }
 
 /// The host of a Type 2 device, the only one that reaches its memory; `None` for a Type 3 device.
-fn owner_of<'a>(scenario: &'a Scenario, named: &'a Named, device: usize) -> Option<&'a String> {
+fn owner_of<'a>(
+    scenario: &'a Scenario,
+    named: &'a NamedGroups,
+    device: usize,
+) -> Option<&'a String> {
     if device < named.first_accelerator {
         return None;
     }
@@ -165,7 +169,7 @@ fn owner_of<'a>(scenario: &'a Scenario, named: &'a Named, device: usize) -> Opti
 }
 
 /// The capacity of a device; 0 for a device without memory.
-fn capacity_of(scenario: &Scenario, named: &Named, device: usize) -> Bytes {
+fn capacity_of(scenario: &Scenario, named: &NamedGroups, device: usize) -> Bytes {
     let group = named.device_group[device];
     if device < named.first_accelerator {
         return scenario.devices[group].capacity;
@@ -175,7 +179,7 @@ fn capacity_of(scenario: &Scenario, named: &Named, device: usize) -> Bytes {
 }
 
 /// Whether a host runs threads on its own memory, and so needs no CXL memory.
-fn has_own_memory(scenario: &Scenario, named: &Named, host: usize) -> bool {
+fn has_own_memory(scenario: &Scenario, named: &NamedGroups, host: usize) -> bool {
     let group = &scenario.hosts[named.host_group[host]];
     group.processor().is_some() && !group.nodes.is_empty()
 }
@@ -183,7 +187,7 @@ fn has_own_memory(scenario: &Scenario, named: &Named, host: usize) -> bool {
 /// Extents over whole devices: consecutive devices of equal capacity are interleaved.
 fn whole_devices(
     scenario: &Scenario,
-    named: &Named,
+    named: &NamedGroups,
     devices: &[usize],
 ) -> Result<Vec<Extent>, Problem> {
     let same_capacity = |a: &usize, b: &usize| {
@@ -206,7 +210,7 @@ fn whole_devices(
 /// The windows of a host, one after another. `bridges` has the number of host bridges of each window.
 fn windows(
     scenario: &Scenario,
-    named: &Named,
+    named: &NamedGroups,
     extents: &[Extent],
     bridges: &[u32],
 ) -> Result<Vec<AddressWindow>, Problem> {

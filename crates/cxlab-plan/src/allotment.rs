@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use cxlab_engine::units::{Bytes, Dpa};
 use cxlab_scenario::{RegionGroup, Scenario, Sharing};
 
-use crate::endpoints::Named;
-use crate::extents::{DECODER_UNIT, Extent, Granted, ways};
+use crate::endpoints::NamedGroups;
+use crate::extents::{DECODER_UNIT, Extent, GrantedExtent, ways};
 use crate::manager::Account;
 use crate::problem::Problem;
 use crate::regions::{devices_of, hosts_of};
@@ -14,7 +14,7 @@ use crate::regions::{devices_of, hosts_of};
 /// The assigned part of each device, and the hosts that have logical devices.
 struct Allotment<'a> {
     scenario: &'a Scenario,
-    named: &'a Named,
+    named: &'a NamedGroups,
     /// By device: the address at which the free part begins.
     free: Vec<u64>,
     /// By device: the hosts that own a logical device of it.
@@ -42,10 +42,10 @@ impl Site<'_> {
 /// The memory granted to each host, in the order of regions; `None` if the scenario has no regions.
 pub(crate) fn allot(
     scenario: &Scenario,
-    named: &Named,
+    named: &NamedGroups,
     reach: &[Vec<usize>],
     manager: &Account<'_>,
-) -> Result<Option<Vec<Vec<Granted>>>, Problem> {
+) -> Result<Option<Vec<Vec<GrantedExtent>>>, Problem> {
     if scenario.regions.is_empty() {
         return Ok(None);
     }
@@ -73,7 +73,7 @@ pub(crate) fn allot(
                 for block in manager.blocks(at, host).unwrap_or_default() {
                     let (device, number) = (block as usize / blocks, block as usize % blocks);
                     let dpa = Dpa(first[device].0 + number as u64 * DECODER_UNIT);
-                    granted[host].push(Granted {
+                    granted[host].push(GrantedExtent {
                         part: (at, block),
                         extent: Extent {
                             shares: vec![(site.devices[device], dpa)],
@@ -95,7 +95,11 @@ pub(crate) fn allot(
             }
             allotment.bind(&site, host)?;
             let part = (at, 0);
-            granted[host].extend(taken.into_iter().map(|extent| Granted { part, extent }));
+            granted[host].extend(
+                taken
+                    .into_iter()
+                    .map(|extent| GrantedExtent { part, extent }),
+            );
         }
     }
     Ok(Some(granted))

@@ -102,7 +102,7 @@ pub(crate) struct Presence {
 
 /// Names of hosts and devices in order, each with its group.
 #[derive(Default)]
-pub(crate) struct Named {
+pub(crate) struct NamedGroups {
     pub(crate) names: Endpoints,
     pub(crate) host_group: Vec<usize>,
     pub(crate) device_group: Vec<usize>,
@@ -111,7 +111,7 @@ pub(crate) struct Named {
 }
 
 /// Gives every host and device its name.
-pub(crate) fn name_all(scenario: &Scenario, problems: &mut Problems) -> Named {
+pub(crate) fn name_all(scenario: &Scenario, problems: &mut Problems) -> NamedGroups {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let mut expand = |list: &str, at: usize, name: &str, count: u32| {
         let path = format!("{list}[{at}].name");
@@ -133,7 +133,7 @@ pub(crate) fn name_all(scenario: &Scenario, problems: &mut Problems) -> Named {
         }
         names
     };
-    let mut named = Named::default();
+    let mut named = NamedGroups::default();
     for (at, group) in scenario.hosts.iter().enumerate() {
         let names = expand("hosts", at, &group.name, group.count);
         named.host_group.extend(names.iter().map(|_| at));
@@ -176,7 +176,7 @@ pub(crate) fn reach(
     scenario: &Scenario,
     graph: &FabricGraph,
     tables: &RoutingTables,
-    named: &Named,
+    named: &NamedGroups,
 ) -> Result<Vec<Vec<usize>>, Vec<Problem>> {
     let first = named.names.requesters.len();
     match scenario.fabric.kind {
@@ -206,7 +206,7 @@ fn check_pairs(
     scenario: &Scenario,
     graph: &FabricGraph,
     tables: &RoutingTables,
-    named: &Named,
+    named: &NamedGroups,
 ) -> Result<(), Vec<Problem>> {
     let first = named.names.requesters.len();
     let mut problems = Problems::default();
@@ -231,7 +231,7 @@ fn check_pairs(
 fn vcs_reach(
     scenario: &Scenario,
     graph: &FabricGraph,
-    named: &Named,
+    named: &NamedGroups,
 ) -> Result<Vec<Vec<usize>>, Vec<Problem>> {
     let first = named.names.requesters.len();
     let mut problems = Problems::default();
@@ -277,7 +277,7 @@ fn numbered(reach: impl IntoIterator<Item = Vec<usize>>, first: usize) -> Vec<Ve
     reach.into_iter().map(of_host).collect()
 }
 
-impl Named {
+impl NamedGroups {
     pub(crate) fn hosts(
         &self,
         maps: Vec<Arc<AddressMap>>,

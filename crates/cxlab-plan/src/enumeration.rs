@@ -21,7 +21,7 @@ use cxlab_protocol::PortId;
 use cxlab_protocol::hdm::InterleaveError;
 use cxlab_protocol::io::enumerate::{EnumerateError, EnumerationLog, Goal, Region, enumerate};
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
-use cxlab_protocol::io::tree::{Below, FixedWindow, RootComplex};
+use cxlab_protocol::io::tree::{ComponentBelow, FixedWindow, RootComplex};
 use cxlab_scenario::{Arithmetic, FabricKind, Scenario};
 
 use crate::endpoints::{DeviceKind, PlannedDevice, PlannedHost};
@@ -130,7 +130,7 @@ pub(crate) fn host_bridges(
 }
 
 /// The resolved fabric, from which the hierarchies are made.
-pub(crate) struct Resolved<'a> {
+pub(crate) struct ResolvedFabric<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) graph: &'a FabricGraph,
     pub(crate) tables: &'a RoutingTables,
@@ -142,7 +142,7 @@ pub(crate) struct Resolved<'a> {
     pub(crate) accelerator_hosts: &'a [usize],
 }
 
-impl Resolved<'_> {
+impl ResolvedFabric<'_> {
     /// The hierarchy of each host; empty if the scenario does not enumerate.
     pub(crate) fn hierarchies(&self) -> Result<Vec<Hierarchy>, Problem> {
         if self.scenario.enumeration.is_none() {
@@ -196,7 +196,7 @@ impl Resolved<'_> {
             switches: Vec::new(),
             devices: Vec::new(),
         };
-        let below: Vec<Vec<Below>> = match self.tables.ports().edge(host) {
+        let below: Vec<Vec<ComponentBelow>> = match self.tables.ports().edge(host) {
             Some((switch, _)) => {
                 found.roots.push((0, self.behind(bound)));
                 vec![vec![match self.scenario.fabric.kind {
@@ -287,7 +287,7 @@ impl Resolved<'_> {
     }
 
     /// A device below a port, numbered as the next one of the hierarchy.
-    fn endpoint(&self, device: usize, found: &mut Hierarchy) -> Below {
+    fn endpoint(&self, device: usize, found: &mut Hierarchy) -> ComponentBelow {
         found.devices.push(device);
         let none = Bytes(0);
         let (kind, memory) = match self.devices[device].group {
@@ -301,11 +301,16 @@ impl Resolved<'_> {
                 }
             }
         };
-        Below::endpoint(FunctionSpec::endpoint(kind, memory.0))
+        ComponentBelow::endpoint(FunctionSpec::endpoint(kind, memory.0))
     }
 
     /// By host bridge: the root ports that have one device each, in the order of their links.
-    fn direct(&self, host: usize, bound: &[usize], found: &mut Hierarchy) -> Vec<Vec<Below>> {
+    fn direct(
+        &self,
+        host: usize,
+        bound: &[usize],
+        found: &mut Hierarchy,
+    ) -> Vec<Vec<ComponentBelow>> {
         let links = self.graph.direct.iter().filter(|(from, _)| *from == host);
         let links: Vec<usize> = links.map(|(_, to)| *to - self.hosts.len()).collect();
         let mut one = |link: usize| {
@@ -313,7 +318,7 @@ impl Resolved<'_> {
             found.roots.push((link as u16, self.port_id(device)));
             match bound.contains(&device) {
                 true => self.endpoint(device, found),
-                false => Below::Nothing,
+                false => ComponentBelow::Nothing,
             }
         };
         let bridges = self.bridges();
@@ -323,15 +328,15 @@ impl Resolved<'_> {
     }
 
     /// A single virtual switch with a downstream port for each device.
-    fn flat(&self, switch: usize, bound: &[usize], found: &mut Hierarchy) -> Below {
+    fn flat(&self, switch: usize, bound: &[usize], found: &mut Hierarchy) -> ComponentBelow {
         let towards = bound.iter().map(|device| self.port_id(*device)).collect();
         found.switches.push(VirtualSwitch { switch, towards });
         let below = bound.iter().map(|device| self.endpoint(*device, found));
-        Below::switch(below.collect::<Vec<_>>())
+        ComponentBelow::switch(below.collect::<Vec<_>>())
     }
 
     /// A virtual switch in each switch on the path, with a port for each link that leads to devices.
-    fn nested(&self, switch: usize, bound: &[usize], found: &mut Hierarchy) -> Below {
+    fn nested(&self, switch: usize, bound: &[usize], found: &mut Hierarchy) -> ComponentBelow {
         let mut ports: Vec<(u16, Vec<usize>)> = Vec::new();
         for device in bound {
             let to = self.hosts.len() + device;
@@ -355,7 +360,7 @@ impl Resolved<'_> {
                 PortPeer::Cut => continue,
             });
         }
-        Below::switch(below)
+        ComponentBelow::switch(below)
     }
 
     /// The windows of a host's address map, as memory regions of these devices.

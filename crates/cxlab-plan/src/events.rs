@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use cxlab_engine::units::Picos;
 use cxlab_scenario::{HostGroup, HostKind, Scenario, Sharing};
 
-use crate::endpoints::Named;
+use crate::endpoints::NamedGroups;
 use crate::limits::LONGEST_WINDOW;
 use crate::problem::Problems;
 use crate::regions::hosts_of;
 
 /// Checks all events, apart from their effect on the memory of hosts.
-pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems) {
+pub(crate) fn check(scenario: &Scenario, named: &NamedGroups, problems: &mut Problems) {
     check_times(scenario, problems);
     check_hosts(scenario, named, problems);
 }
@@ -48,7 +48,7 @@ fn check_times(scenario: &Scenario, problems: &mut Problems) {
 
 /// Hosts whose memory changes are requesters without caches, or processors that need none of it; those
 /// that come and go themselves, or ask for memory, are requesters.
-fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Problems) {
+fn check_hosts(scenario: &Scenario, named: &NamedGroups, problems: &mut Problems) {
     let mut known = BTreeSet::new();
     let mut check = |host: usize, part: Option<&str>, why: String, allowed: &str| {
         let group = named.host_group[host];

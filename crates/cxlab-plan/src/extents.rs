@@ -11,7 +11,7 @@ use crate::problem::Problem;
 pub(crate) const DECODER_UNIT: u64 = 256 << 20;
 
 /// Number of a region, and of its block if the region is pooled; otherwise 0.
-pub(crate) type Part = (usize, u32);
+pub(crate) type RegionBlock = (usize, u32);
 
 /// A contiguous piece of memory in a host's address space.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -24,15 +24,15 @@ pub(crate) struct Extent {
 
 /// Memory of a region that a host has at some time during the run.
 #[derive(Clone)]
-pub(crate) struct Granted {
-    pub(crate) part: Part,
+pub(crate) struct GrantedExtent {
+    pub(crate) part: RegionBlock,
     /// Location of the memory in the devices.
     pub(crate) extent: Extent,
 }
 
 /// A device decoder for a host's memory of a region.
 pub(crate) struct RegionDecoder {
-    pub(crate) part: Part,
+    pub(crate) part: RegionBlock,
     pub(crate) host: usize,
     pub(crate) device: usize,
     pub(crate) decoder: DeviceDecoder,

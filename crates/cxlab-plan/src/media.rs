@@ -35,10 +35,13 @@ pub(crate) fn build(
 }
 
 /// A medium, its path in the scenario, and its capacity.
-pub(crate) type Place<'a> = (String, &'a dyn Medium, Bytes);
+pub(crate) type MediumPlace<'a> = (String, &'a dyn Medium, Bytes);
 
 impl PlannedMedia {
-    pub(crate) fn all<'a>(&'a self, scenario: &'a Scenario) -> impl Iterator<Item = Place<'a>> {
+    pub(crate) fn all<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+    ) -> impl Iterator<Item = MediumPlace<'a>> {
         let devices = scenario.devices.iter().zip(&self.devices).enumerate();
         let devices = devices.map(|(at, (group, medium))| {
             let place = format!("devices[{at}].memory");

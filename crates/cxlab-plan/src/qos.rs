@@ -5,7 +5,7 @@ use cxlab_engine::units::{BytesPerSec, Picos};
 use cxlab_host::ThrottleParams;
 use cxlab_scenario::{HostKind, Scenario};
 
-use crate::endpoints::Named;
+use crate::endpoints::NamedGroups;
 use crate::problem::{Fields, Problems, unknown};
 
 /// The shortest and the longest interval in which a device counts responses.
@@ -23,7 +23,7 @@ pub(crate) fn has_telemetry(scenario: &Scenario) -> bool {
 }
 
 /// Checks the parameters of telemetry and throttles.
-pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems) {
+pub(crate) fn check(scenario: &Scenario, named: &NamedGroups, problems: &mut Problems) {
     for (at, group) in scenario.devices.iter().enumerate() {
         let Some(qos) = &group.qos else { continue };
         let path = format!("devices[{at}].qos");
@@ -86,7 +86,7 @@ fn check_telemetry(mut fields: Fields<'_>, qos: &QosParams) {
     }
 }
 
-fn check_shares(path: &str, qos: &QosParams, named: &Named, problems: &mut Problems) {
+fn check_shares(path: &str, qos: &QosParams, named: &NamedGroups, problems: &mut Problems) {
     let limits = qos.shares.iter().any(|share| share.limit.is_some());
     if limits && qos.bandwidth.is_none() {
         let found = "a limit without `bandwidth`, which it is a fraction of";

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cxlab_engine::units::Bytes;
 use cxlab_scenario::{FabricKind, RegionGroup, Scenario, Sharing};
 
-use crate::endpoints::Named;
+use crate::endpoints::NamedGroups;
 use crate::extents::DECODER_UNIT;
 use crate::problem::{Problem, Problems, unknown};
 
@@ -13,7 +13,7 @@ use crate::problem::{Problem, Problems, unknown};
 pub(crate) const MOST_BLOCKS: u64 = 4096;
 
 /// Checks the parameters of regions that do not depend on the fabric.
-pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems) {
+pub(crate) fn check(scenario: &Scenario, named: &NamedGroups, problems: &mut Problems) {
     let mut names = BTreeSet::new();
     for (at, region) in scenario.regions.iter().enumerate() {
         let path = format!("regions[{at}]");
@@ -87,7 +87,7 @@ fn check_capacity(region: &RegionGroup, path: &str, devices: usize) -> Result<()
 /// Numbers of the devices of a region, in order; the error is a name that matches no device.
 pub(crate) fn devices_of(
     scenario: &Scenario,
-    named: &Named,
+    named: &NamedGroups,
     region: &RegionGroup,
 ) -> Result<Vec<usize>, String> {
     let all = &named.names.devices[..named.first_accelerator];
@@ -99,7 +99,7 @@ pub(crate) fn devices_of(
 /// Numbers of the hosts of a region, in order; the error is a name that matches no host.
 pub(crate) fn hosts_of(
     scenario: &Scenario,
-    named: &Named,
+    named: &NamedGroups,
     region: &RegionGroup,
 ) -> Result<Vec<usize>, String> {
     let all = &named.names.requesters;

@@ -13,7 +13,7 @@ use cxlab_scenario::{HostGroup, Note, Scenario, WorkloadChoice};
 use cxlab_workload::pattern::External;
 use cxlab_workload::{InletWorkload, Workload};
 
-use crate::endpoints::{Named, PlannedDevice};
+use crate::endpoints::{NamedGroups, PlannedDevice};
 use crate::fleet::PlannedFleet;
 use crate::inputs::{Files, hashes};
 use crate::manager::Account;
@@ -160,7 +160,7 @@ fn traces<'a>(
 /// the fabric manager's commands.
 fn check_parameters<'a>(
     scenario: &'a Scenario,
-    named: &'a Named,
+    named: &'a NamedGroups,
     problems: &mut Problems,
 ) -> Account<'a> {
     link_checks::check(scenario, problems);
@@ -182,7 +182,7 @@ fn check_parameters<'a>(
 /// The graph of the fabric and its routing tables.
 fn build_fabric(
     scenario: &Scenario,
-    named: &Named,
+    named: &NamedGroups,
     topology: &dyn Topology,
 ) -> Result<(FabricGraph, Arc<RoutingTables>), Vec<Problem>> {
     let graph = topology.build(&named.names);
@@ -275,7 +275,7 @@ impl Plan {
         let of_host = &accelerator_hosts;
         link_checks::check_cache_ids(&scenario, &links, &link_classes, &devices, of_host)?;
         link_checks::check_fills(&scenario, &workloads, &links)?;
-        let resolved = enumeration::Resolved {
+        let resolved = enumeration::ResolvedFabric {
             scenario: &scenario,
             graph: &graph,
             tables: &tables,

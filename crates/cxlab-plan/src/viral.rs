@@ -21,7 +21,7 @@ use cxlab_memory::Medium;
 use cxlab_protocol::PortId;
 use cxlab_scenario::Scenario;
 
-use crate::endpoints::{Named, PlannedDevice, PlannedHost};
+use crate::endpoints::{NamedGroups, PlannedDevice, PlannedHost};
 use crate::events::needs_its_memory;
 use crate::failures;
 use crate::links::{End, PlannedLink};
@@ -33,7 +33,7 @@ fn has_any(scenario: &Scenario) -> bool {
 }
 
 /// Checks the names in events, and that the other components can handle dropped writes.
-pub(crate) fn check(scenario: &Scenario, named: &Named, problems: &mut Problems) {
+pub(crate) fn check(scenario: &Scenario, named: &NamedGroups, problems: &mut Problems) {
     let names: Vec<String> = named.names.names().map(str::to_owned).collect();
     for (number, event) in scenario.events.iter().enumerate() {
         if let Some(component) = event.viral()

@@ -2,7 +2,7 @@
 //!
 //! A [`Medium`] runs in a process of its own. A library that crashes, exits or never returns
 //! therefore ends only that process, and the error names the function in which that happened.
-//! [`Place::Here`] loads the library into this process instead, which is faster, and only as safe
+//! [`MediumProcess::Here`] loads the library into this process instead, which is faster, and only as safe
 //! as the library. The caller checks the values that a medium returns.
 //!
 //! A library runs only with the user's permission: see [`trust`].
@@ -77,11 +77,11 @@ pub enum PluginError {
 
 /// The error of a medium that failed while in use: in which function, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Broken(pub String);
+pub struct MediumFailure(pub String);
 
 /// The process in which the code of a medium runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum MediumProcess {
     /// In the calling process.
     Here,
     /// In a process of its own, in which every call must return within this real time.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Broken, Completion, Place, PluginError, ROOM, Request};
+use crate::{Completion, MediumFailure, MediumProcess, PluginError, ROOM, Request};
 use crate::{library, process, trust};
 
 /// A medium that a library has created. Calls fail when its process has ended or does not respond. A process that
@@ -22,15 +22,15 @@ impl Medium {
     pub fn create(
         library: &Path,
         (config, capacity, seed): (&str, u64, u64),
-        place: Place,
+        place: MediumProcess,
     ) -> Result<Medium, PluginError> {
         trust::check(library)?;
         Ok(Medium(match place {
-            Place::Here => {
+            MediumProcess::Here => {
                 let library = library::Library::open(library)?;
                 Runs::Here(library.create(config, capacity, seed)?)
             }
-            Place::Apart(patience) => {
+            MediumProcess::Apart(patience) => {
                 let settings = (config, capacity, seed);
                 Runs::Apart(process::Medium::create(library, settings, patience)?)
             }
@@ -46,7 +46,7 @@ impl Medium {
     }
 
     /// Whether the medium can accept one more request at time `now`.
-    pub fn can_accept(&self, now: u64, write: bool) -> Result<bool, Broken> {
+    pub fn can_accept(&self, now: u64, write: bool) -> Result<bool, MediumFailure> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.can_accept(now, write)),
             Runs::Apart(medium) => medium.can_accept(now, write),
@@ -54,7 +54,7 @@ impl Medium {
     }
 
     /// Passes a request to the medium, without an answer.
-    pub fn enqueue(&self, now: u64, request: &Request) -> Result<(), Broken> {
+    pub fn enqueue(&self, now: u64, request: &Request) -> Result<(), MediumFailure> {
         match &self.0 {
             Runs::Here(medium) => {
                 medium.enqueue(now, request);
@@ -65,7 +65,7 @@ impl Medium {
     }
 
     /// The time of the medium's next event, or [`NEVER`](crate::NEVER).
-    pub fn next_event(&self) -> Result<u64, Broken> {
+    pub fn next_event(&self) -> Result<u64, MediumFailure> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.next_event()),
             Runs::Apart(medium) => medium.next_event(),
@@ -74,7 +74,7 @@ impl Medium {
 
     /// Advances the medium to time `now`, writes its completions to `done`, and returns how many the
     /// library claims to have written.
-    pub fn advance(&self, now: u64, done: &mut [Completion; ROOM]) -> Result<usize, Broken> {
+    pub fn advance(&self, now: u64, done: &mut [Completion; ROOM]) -> Result<usize, MediumFailure> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.advance(now, done)),
             Runs::Apart(medium) => medium.advance(now, done),
@@ -83,7 +83,7 @@ impl Medium {
 
     /// Starts the statistics anew at time `now`, without an answer. The statistics of a library without
     /// `begin_measurement` continue to count from the start of the run.
-    pub fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
+    pub fn begin_measurement(&self, now: u64) -> Result<(), MediumFailure> {
         match &self.0 {
             Runs::Here(medium) => {
                 medium.begin_measurement(now);
@@ -94,7 +94,7 @@ impl Medium {
     }
 
     /// The name and value of a statistic by number, from 0; `None` after the last.
-    pub fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
+    pub fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, MediumFailure> {
         match &self.0 {
             Runs::Here(medium) => Ok(medium.statistic(number)),
             Runs::Apart(medium) => medium.statistic(number),

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::ring::{self, Call, Ring};
-use crate::{Broken, Completion, PluginError, ROOM, Request};
+use crate::{Completion, MediumFailure, PluginError, ROOM, Request};
 
 /// A program that calls [`serve`](crate::serve) with the arguments that follow its own `arguments`.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ struct Link {
     /// The real time within which a call must return.
     patience: Duration,
     /// What happened to the process, if it has failed.
-    broken: Option<Broken>,
+    broken: Option<MediumFailure>,
 }
 
 /// The first byte of the result of creating a medium.
@@ -168,17 +168,17 @@ impl Medium {
         self.granule
     }
 
-    pub(crate) fn can_accept(&self, now: u64, write: bool) -> Result<bool, Broken> {
+    pub(crate) fn can_accept(&self, now: u64, write: bool) -> Result<bool, MediumFailure> {
         self.ask(Call::CanAccept { now, write })?;
         Ok(self.ring.value() != 0)
     }
 
-    pub(crate) fn enqueue(&self, now: u64, request: &Request) -> Result<(), Broken> {
+    pub(crate) fn enqueue(&self, now: u64, request: &Request) -> Result<(), MediumFailure> {
         let request = *request;
         self.tell(Call::Enqueue { now, request })
     }
 
-    pub(crate) fn next_event(&self) -> Result<u64, Broken> {
+    pub(crate) fn next_event(&self) -> Result<u64, MediumFailure> {
         if let Some(next) = self.next.get() {
             return Ok(next);
         }
@@ -188,7 +188,11 @@ impl Medium {
         Ok(next)
     }
 
-    pub(crate) fn advance(&self, now: u64, done: &mut [Completion; ROOM]) -> Result<usize, Broken> {
+    pub(crate) fn advance(
+        &self,
+        now: u64,
+        done: &mut [Completion; ROOM],
+    ) -> Result<usize, MediumFailure> {
         self.ask(Call::Advance { now })?;
         let count = usize::try_from(self.ring.value()).unwrap_or(usize::MAX);
         self.ring.done(&mut done[..count.min(ROOM)]);
@@ -196,11 +200,11 @@ impl Medium {
         Ok(count)
     }
 
-    pub(crate) fn begin_measurement(&self, now: u64) -> Result<(), Broken> {
+    pub(crate) fn begin_measurement(&self, now: u64) -> Result<(), MediumFailure> {
         self.tell(Call::BeginMeasurement { now })
     }
 
-    pub(crate) fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, Broken> {
+    pub(crate) fn statistic(&self, number: usize) -> Result<Option<(String, f64)>, MediumFailure> {
         let number = number as u64;
         self.ask(Call::Statistic { number })?;
         let there = self.ring.value() != 0;
@@ -208,18 +212,18 @@ impl Medium {
     }
 
     /// Writes a call that has no answer and may change the time of the next event.
-    fn tell(&self, call: Call) -> Result<(), Broken> {
+    fn tell(&self, call: Call) -> Result<(), MediumFailure> {
         self.next.set(None);
         self.write(call)
     }
 
     /// Writes a call and waits until it and all earlier calls are answered.
-    fn ask(&self, call: Call) -> Result<(), Broken> {
+    fn ask(&self, call: Call) -> Result<(), MediumFailure> {
         self.write(call)?;
         self.wait()
     }
 
-    fn write(&self, call: Call) -> Result<(), Broken> {
+    fn write(&self, call: Call) -> Result<(), MediumFailure> {
         while !self.ring.write(call) {
             self.wait()?;
         }
@@ -227,7 +231,7 @@ impl Medium {
     }
 
     /// Waits until all calls are answered.
-    fn wait(&self) -> Result<(), Broken> {
+    fn wait(&self) -> Result<(), MediumFailure> {
         let mut link = self.link.borrow_mut();
         if let Some(broken) = &link.broken {
             return Err(broken.clone());
@@ -265,7 +269,7 @@ impl Link {
 
     /// Kills a process that has failed, and keeps and returns the error. `function` is the function
     /// that the process was in; if empty, `outside` says when the process failed.
-    fn end(&mut self, function: &str, outside: &str, error: &io::Error) -> Broken {
+    fn end(&mut self, function: &str, outside: &str, error: &io::Error) -> MediumFailure {
         let slow = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         let ended = if slow { None } else { self.outcome(ENDING) };
         let what = match ended {
@@ -276,7 +280,7 @@ impl Link {
         // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let broken = Broken(match function {
+        let broken = MediumFailure(match function {
             "" => format!("the library, {outside}, {what}"),
             _ => format!("`{function}` {what}"),
         });

@@ -7,7 +7,7 @@ use std::fs;
 use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::host_only;
-use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
 use cxlab_protocol::coverage::{COVERAGE, Modelled};
 use cxlab_protocol::{Channel, Opcode};
 
@@ -43,7 +43,7 @@ fn in_a_table(opcode: Opcode) -> bool {
     requester
         || S2m::from_opcode(opcode).is_some()
         || Snoop::from_opcode(opcode).is_some()
-        || Kept::from_opcode(opcode).is_some()
+        || KeptCopy::from_opcode(opcode).is_some()
         || host_only::step(opcode).is_some()
         || Request::from_opcode(opcode, false).is_some()
         || Answer::from_opcode(opcode).is_some()

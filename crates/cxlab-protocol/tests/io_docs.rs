@@ -9,7 +9,7 @@ use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_protocol::io::enumerate::{Goal, Phase, Region, enumerate};
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
-use cxlab_protocol::io::tree::{Below, RootComplex};
+use cxlab_protocol::io::tree::{ComponentBelow, RootComplex};
 
 fn packets() -> String {
     let mut text = String::from(
@@ -31,8 +31,8 @@ fn packets() -> String {
 
 /// The accesses to a host bridge with two switches of four devices of 4 GiB, in one region.
 fn accesses() -> String {
-    let device = || Below::endpoint(FunctionSpec::endpoint(DeviceType::Type3, 4 << 30));
-    let switch = || Below::switch((0..4).map(|_| device()));
+    let device = || ComponentBelow::endpoint(FunctionSpec::endpoint(DeviceType::Type3, 4 << 30));
+    let switch = || ComponentBelow::switch((0..4).map(|_| device()));
     let mut bridge = RootComplex::one(Hpa(0xfe00_0000), [switch(), switch()]);
     let region = Region {
         base: Hpa(16 << 30),

@@ -28,7 +28,7 @@ use crate::system::{Node, System};
 
 /// When checkpoints are written. The choice never changes a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Every {
+pub enum CheckpointInterval {
     /// Simulated time between checkpoints.
     Simulated(Picos),
     /// Completed requests between checkpoints, or slightly more.
@@ -39,7 +39,7 @@ pub enum Every {
     WarmUp,
 }
 
-/// The texts that [`Every`] accepts. Writing a checkpoint takes some milliseconds, most of them to bring it
+/// The texts that [`CheckpointInterval`] accepts. Writing a checkpoint takes some milliseconds, most of them to bring it
 /// to disk. Shorter intervals would leave a run no time.
 const EVERY: &str = "a simulated time from 1 us (\"10 ms\"), requests from 100 (\"100000 requests\"), a real time from \
      10 ms (\"30 s wall\"), or \"warm-up\"";
@@ -47,25 +47,25 @@ const LEAST_SIMULATED: Picos = Picos(1_000_000);
 const FEWEST_REQUESTS: u64 = 100;
 const LEAST_WALL: Duration = Duration::from_millis(10);
 
-impl Default for Every {
+impl Default for CheckpointInterval {
     /// One checkpoint each minute of real time.
     fn default() -> Self {
-        Every::Wall(Duration::from_secs(60))
+        CheckpointInterval::Wall(Duration::from_secs(60))
     }
 }
 
-impl FromStr for Every {
+impl FromStr for CheckpointInterval {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Every, String> {
+    fn from_str(text: &str) -> Result<CheckpointInterval, String> {
         let wrong = || format!("found `{text}`; allowed: {EVERY}");
         let trimmed = text.trim();
         if trimmed == "warm-up" {
-            return Ok(Every::WarmUp);
+            return Ok(CheckpointInterval::WarmUp);
         }
         if let Some(requests) = trimmed.strip_suffix("requests") {
             return match requests.trim().replace('_', "").parse() {
-                Ok(count @ FEWEST_REQUESTS..) => Ok(Every::Requests(count)),
+                Ok(count @ FEWEST_REQUESTS..) => Ok(CheckpointInterval::Requests(count)),
                 _ => Err(wrong()),
             };
         }
@@ -76,8 +76,8 @@ impl FromStr for Every {
         let span: Picos = time.trim().parse().map_err(|_| wrong())?;
         let real = Duration::from_nanos(span.0.div_ceil(1000));
         match wall {
-            true if real >= LEAST_WALL => Ok(Every::Wall(real)),
-            false if span >= LEAST_SIMULATED => Ok(Every::Simulated(span)),
+            true if real >= LEAST_WALL => Ok(CheckpointInterval::Wall(real)),
+            false if span >= LEAST_SIMULATED => Ok(CheckpointInterval::Simulated(span)),
             _ => Err(wrong()),
         }
     }
@@ -87,7 +87,7 @@ impl FromStr for Every {
 #[derive(Default)]
 pub struct Checkpoints<'a> {
     /// When checkpoints are written, and to which file.
-    pub write: Option<(Every, &'a Path)>,
+    pub write: Option<(CheckpointInterval, &'a Path)>,
     /// Records checkpoints that cannot be written, after which the run continues. Without it, such
     /// a run fails.
     pub not_written: Option<&'a NotWritten>,
@@ -348,7 +348,7 @@ const FIRST_SLICE: u64 = 1_000_000;
 
 /// Writes checkpoints when they are due.
 pub(crate) struct Writer<'a> {
-    every: Every,
+    every: CheckpointInterval,
     path: &'a Path,
     not_written: Option<&'a NotWritten>,
     /// When the next checkpoint is due, in simulated time or requests.
@@ -366,7 +366,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// The file cannot be written, or is no checkpoint.
     pub(crate) fn new(
-        (every, path): (Every, &'a Path),
+        (every, path): (CheckpointInterval, &'a Path),
         not_written: Option<&'a NotWritten>,
         now: SimTime,
         completed: u64,
@@ -398,14 +398,14 @@ impl<'a> Writer<'a> {
     }
 
     pub(crate) fn is_after_warmup(&self) -> bool {
-        self.every == Every::WarmUp
+        self.every == CheckpointInterval::WarmUp
     }
 
     fn plan_next(&mut self, now: SimTime, completed: u64) {
         self.due = match self.every {
-            Every::Simulated(span) => now.0.saturating_add(span.0),
-            Every::Requests(count) => completed.saturating_add(count),
-            Every::Wall(_) | Every::WarmUp => u64::MAX,
+            CheckpointInterval::Simulated(span) => now.0.saturating_add(span.0),
+            CheckpointInterval::Requests(count) => completed.saturating_add(count),
+            CheckpointInterval::Wall(_) | CheckpointInterval::WarmUp => u64::MAX,
         };
         self.last = Instant::now();
     }
@@ -414,9 +414,11 @@ impl<'a> Writer<'a> {
     pub(crate) fn slice(&mut self, now: SimTime, completed: u64) -> SimTime {
         self.before = (completed, Instant::now());
         SimTime(match self.every {
-            Every::Simulated(_) => self.due,
-            Every::Requests(_) | Every::Wall(_) => now.0.saturating_add(self.slice),
-            Every::WarmUp => u64::MAX,
+            CheckpointInterval::Simulated(_) => self.due,
+            CheckpointInterval::Requests(_) | CheckpointInterval::Wall(_) => {
+                now.0.saturating_add(self.slice)
+            }
+            CheckpointInterval::WarmUp => u64::MAX,
         })
     }
 
@@ -424,13 +426,13 @@ impl<'a> Writer<'a> {
     /// distance between checkpoints.
     pub(crate) fn is_due(&mut self, now: SimTime, completed: u64) -> bool {
         let (share, due) = match self.every {
-            Every::Simulated(_) => return now.0 >= self.due,
-            Every::WarmUp => return false,
-            Every::Requests(count) => (
+            CheckpointInterval::Simulated(_) => return now.0 >= self.due,
+            CheckpointInterval::WarmUp => return false,
+            CheckpointInterval::Requests(count) => (
                 (completed - self.before.0) as f64 / count as f64,
                 completed >= self.due,
             ),
-            Every::Wall(span) => (
+            CheckpointInterval::Wall(span) => (
                 self.before.1.elapsed().as_secs_f64() / span.as_secs_f64().max(1e-9),
                 self.last.elapsed() >= span,
             ),
@@ -472,11 +474,20 @@ mod tests {
 
     #[test]
     fn intervals_read_as_they_are_written_and_nothing_else_does() {
-        let read = |text: &str| text.parse::<Every>();
-        assert_eq!(read("10 ms"), Ok(Every::Simulated(Picos(10_000_000_000))));
-        assert_eq!(read("100_000 requests"), Ok(Every::Requests(100_000)));
-        assert_eq!(read("30 s wall"), Ok(Every::Wall(Duration::from_secs(30))));
-        assert_eq!(read(" warm-up "), Ok(Every::WarmUp));
+        let read = |text: &str| text.parse::<CheckpointInterval>();
+        assert_eq!(
+            read("10 ms"),
+            Ok(CheckpointInterval::Simulated(Picos(10_000_000_000)))
+        );
+        assert_eq!(
+            read("100_000 requests"),
+            Ok(CheckpointInterval::Requests(100_000))
+        );
+        assert_eq!(
+            read("30 s wall"),
+            Ok(CheckpointInterval::Wall(Duration::from_secs(30)))
+        );
+        assert_eq!(read(" warm-up "), Ok(CheckpointInterval::WarmUp));
         for wrong in [
             "",
             "10",

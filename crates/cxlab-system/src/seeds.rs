@@ -100,7 +100,7 @@ pub fn interval(values: &[f64]) -> (f64, Option<f64>) {
 
 /// What is kept of the report of a run, which may be large.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct KeptReport {
     version: String,
     scenario: String,
     plan_hash: String,
@@ -108,9 +108,9 @@ pub struct Kept {
     values: Vec<(String, f64)>,
 }
 
-impl From<&Report> for Kept {
-    fn from(report: &Report) -> Kept {
-        Kept {
+impl From<&Report> for KeptReport {
+    fn from(report: &Report) -> KeptReport {
+        KeptReport {
             version: report.version.clone(),
             scenario: report.scenario.clone(),
             plan_hash: report.plan_hash.clone(),
@@ -182,7 +182,7 @@ type Shown = (fn(f64) -> String, fn(Option<f64>) -> String);
 
 impl SeedsReport {
     /// Of the runs of one plan, by seed, of so many that were asked for; `None` without a run.
-    pub fn new(asked: u64, runs: Vec<Kept>) -> Option<SeedsReport> {
+    pub fn new(asked: u64, runs: Vec<KeptReport>) -> Option<SeedsReport> {
         let first = runs.first()?;
         let (version, plan_hash) = (first.version.clone(), first.plan_hash.clone());
         let names: Vec<String> = first.values.iter().map(|(name, _)| name.clone()).collect();
@@ -192,7 +192,7 @@ impl SeedsReport {
             Quantity::of(name, values.map(|(_, value)| *value).collect())
         });
         let quantities = quantities.collect();
-        let parts = runs.iter().flat_map(|Kept { run, .. }| {
+        let parts = runs.iter().flat_map(|KeptReport { run, .. }| {
             let seed = run.seed.to_string();
             [seed, run.digest.clone(), run.sim_time_ns.to_string()]
         });

@@ -8,7 +8,7 @@ const LONGEST: usize = 4096;
 
 /// A message of the guest.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Said {
+pub enum GuestMessage {
     /// The first process began, this many seconds after the kernel.
     Up(f64),
     /// A window has become a region with an address and a NUMA node.
@@ -48,7 +48,7 @@ pub struct Console {
 
 impl Console {
     /// Parses the next bytes.
-    pub fn feed(&mut self, bytes: &[u8], mut said: impl FnMut(Said)) {
+    pub fn feed(&mut self, bytes: &[u8], mut said: impl FnMut(GuestMessage)) {
         for byte in bytes {
             if *byte == b'\n' || self.line.len() == LONGEST {
                 said(understand(&std::mem::take(&mut self.line)));
@@ -60,7 +60,7 @@ impl Console {
     }
 
     /// Parses the rest of the stream, which has no end of line.
-    pub fn finish(&mut self, mut said: impl FnMut(Said)) {
+    pub fn finish(&mut self, mut said: impl FnMut(GuestMessage)) {
         if !self.line.is_empty() {
             said(understand(&std::mem::take(&mut self.line)));
         }
@@ -74,29 +74,29 @@ fn clean(line: &[u8]) -> String {
     text.chars().filter(shown).collect()
 }
 
-fn understand(line: &[u8]) -> Said {
+fn understand(line: &[u8]) -> GuestMessage {
     let text = clean(line);
     let known = text.strip_prefix(MARK).and_then(word);
-    known.unwrap_or(Said::Line(text))
+    known.unwrap_or(GuestMessage::Line(text))
 }
 
-fn word(text: &str) -> Option<Said> {
+fn word(text: &str) -> Option<GuestMessage> {
     let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
     Some(match first {
-        "up" => Said::Up(rest.parse().ok()?),
-        "ready" => Said::Ready(rest.parse().ok()?),
-        "clock" => Said::Clock(rest.to_owned()),
-        "hold" => Said::Hold,
-        "begin" => Said::Begin(rest.to_owned()),
-        "took" => Said::Took(rest.parse().ok()?),
-        "end" => Said::End(rest.rsplit(' ').next()?.parse().ok()?),
-        "failed" => Said::Failed(rest.to_owned()),
-        "done" => Said::Done,
+        "up" => GuestMessage::Up(rest.parse().ok()?),
+        "ready" => GuestMessage::Ready(rest.parse().ok()?),
+        "clock" => GuestMessage::Clock(rest.to_owned()),
+        "hold" => GuestMessage::Hold,
+        "begin" => GuestMessage::Begin(rest.to_owned()),
+        "took" => GuestMessage::Took(rest.parse().ok()?),
+        "end" => GuestMessage::End(rest.rsplit(' ').next()?.parse().ok()?),
+        "failed" => GuestMessage::Failed(rest.to_owned()),
+        "done" => GuestMessage::Done,
         "window" => {
             let mut words = rest.split(' ');
             let number = words.next()?.parse().ok()?;
             let address = words.nth(1)?.strip_prefix("0x")?;
-            Said::Window {
+            GuestMessage::Window {
                 number,
                 address: u64::from_str_radix(address, 16).ok()?,
                 node: words.next()?.parse().ok()?,
@@ -110,7 +110,7 @@ fn word(text: &str) -> Option<Said> {
 mod tests {
     use super::*;
 
-    fn all(pieces: &[&[u8]]) -> Vec<Said> {
+    fn all(pieces: &[&[u8]]) -> Vec<GuestMessage> {
         let mut console = Console::default();
         let mut all = Vec::new();
         for piece in pieces {
@@ -127,18 +127,18 @@ mod tests {
             b"lab window 1 region1 0x6f0000000 2\nhello\r",
             b"\n@cxlab end ssd 3\n@cxlab nonsense\n@cxlab took x\nlast",
         ]);
-        let line = |text: &str| Said::Line(text.to_owned());
+        let line = |text: &str| GuestMessage::Line(text.to_owned());
         assert_eq!(
             said,
             [
-                Said::Up(3.67),
-                Said::Window {
+                GuestMessage::Up(3.67),
+                GuestMessage::Window {
                     number: 1,
                     address: 0x6_f000_0000,
                     node: 2
                 },
                 line("hello"),
-                Said::End(3),
+                GuestMessage::End(3),
                 line("@cxlab nonsense"),
                 line("@cxlab took x"),
                 line("last"),
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_taken_out() {
         let said = all(&[b"\x1b]0;title\x07a\tb\xff\x9b1m\n"]);
-        let [Said::Line(text)] = &said[..] else {
+        let [GuestMessage::Line(text)] = &said[..] else {
             panic!("{said:?}");
         };
         assert!(text.starts_with("]0;titlea\tb"), "{text:?}");
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(said.len(), 10);
         assert!(
             said.iter()
-                .all(|one| matches!(one, Said::Line(text) if text.len() <= LONGEST))
+                .all(|one| matches!(one, GuestMessage::Line(text) if text.len() <= LONGEST))
         );
     }
 }

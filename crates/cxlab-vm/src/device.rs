@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
-use crate::ring::{Access, Extent, Operation, REGISTER_BYTES, Shared};
+use crate::ring::{Access, Extent, ModelWords, Operation, REGISTER_BYTES};
 
 /// Offsets of registers of eight bytes.
 pub mod register {
@@ -111,7 +111,7 @@ pub struct Launch {
 
 /// What a command did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Done {
+pub struct CommandResult {
     /// Time from the doorbell's store to the end of the last processing element, in picoseconds.
     pub time_ps: u64,
     /// The bytes of the pages afterwards, in the order of [`Launch::pages`].
@@ -130,7 +130,7 @@ pub trait Executor: Send {
     ///
     /// # Errors
     /// Why the device cannot carry it out, for the program.
-    fn execute(&mut self, launch: Launch) -> Result<Done, String>;
+    fn execute(&mut self, launch: Launch) -> Result<CommandResult, String>;
 }
 
 /// What an accelerator did so far.
@@ -191,7 +191,7 @@ struct Finished {
 
 /// An accelerator of a guest.
 pub struct Device<'a> {
-    shared: Shared<'a>,
+    shared: ModelWords<'a>,
     memory: Box<dyn Physical + 'a>,
     executor: Box<dyn Executor + 'a>,
     /// Address of the next command.
@@ -209,7 +209,7 @@ pub struct Device<'a> {
 impl<'a> Device<'a> {
     /// An idle device.
     pub fn new(
-        shared: Shared<'a>,
+        shared: ModelWords<'a>,
         memory: Box<dyn Physical + 'a>,
         executor: Box<dyn Executor + 'a>,
     ) -> Device<'a> {

@@ -2,59 +2,63 @@
 
 /// Address of a line as one of the guests sees it, with the guest's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place(u64);
+pub struct GuestLineAddr(u64);
 
-impl Place {
+impl GuestLineAddr {
     /// Bit that is set if the address is in the plan's CXL memory.
     pub(crate) const CXL: u64 = 1 << 63;
     /// First bit of the guest's number.
     const GUEST: u32 = 56;
     /// Bits of the line's address. Physical addresses have at most 52 bits.
-    const ADDRESS: u64 = (1 << Place::GUEST) - 64;
+    const ADDRESS: u64 = (1 << GuestLineAddr::GUEST) - 64;
 
     /// The line of a record of a guest's plugin.
-    pub fn from_record(what: u64, guest: usize) -> Place {
-        Place(what & (Place::CXL | Place::ADDRESS) | Place::of_guest(guest))
+    pub fn from_record(what: u64, guest: usize) -> GuestLineAddr {
+        GuestLineAddr(
+            what & (GuestLineAddr::CXL | GuestLineAddr::ADDRESS) | GuestLineAddr::of_guest(guest),
+        )
     }
 
     /// A line of CXL memory as the first guest sees it, by its address in the plan.
-    pub fn cxl(address: u64) -> Place {
-        Place((address & Place::ADDRESS) | Place::CXL)
+    pub fn cxl(address: u64) -> GuestLineAddr {
+        GuestLineAddr((address & GuestLineAddr::ADDRESS) | GuestLineAddr::CXL)
     }
 
     /// A line of the first guest's own memory.
-    pub fn local(address: u64) -> Place {
-        Place(address & Place::ADDRESS)
+    pub fn local(address: u64) -> GuestLineAddr {
+        GuestLineAddr(address & GuestLineAddr::ADDRESS)
     }
 
     /// The same line as another guest sees it.
-    pub fn at(self, guest: usize) -> Place {
-        Place(self.0 & (Place::CXL | Place::ADDRESS) | Place::of_guest(guest))
+    pub fn at(self, guest: usize) -> GuestLineAddr {
+        GuestLineAddr(
+            self.0 & (GuestLineAddr::CXL | GuestLineAddr::ADDRESS) | GuestLineAddr::of_guest(guest),
+        )
     }
 
     fn of_guest(guest: usize) -> u64 {
-        (guest as u64 & 0x7f) << Place::GUEST
+        (guest as u64 & 0x7f) << GuestLineAddr::GUEST
     }
 
     /// Number of the guest.
     pub fn guest(self) -> usize {
-        (self.0 >> Place::GUEST & 0x7f) as usize
+        (self.0 >> GuestLineAddr::GUEST & 0x7f) as usize
     }
 
     /// Whether the line is in CXL memory.
     pub fn is_cxl(self) -> bool {
-        self.0 & Place::CXL != 0
+        self.0 & GuestLineAddr::CXL != 0
     }
 
     /// Address in the plan, or in the guest's own memory.
     pub fn address(self) -> u64 {
-        self.0 & Place::ADDRESS
+        self.0 & GuestLineAddr::ADDRESS
     }
 
     /// The line that is `lines` lines away.
-    pub fn neighbour(self, lines: i64) -> Place {
+    pub fn neighbour(self, lines: i64) -> GuestLineAddr {
         let address = self.0.wrapping_add_signed(lines.wrapping_mul(64));
-        Place(self.0 & !Place::ADDRESS | address & Place::ADDRESS)
+        GuestLineAddr(self.0 & !GuestLineAddr::ADDRESS | address & GuestLineAddr::ADDRESS)
     }
 }
 
@@ -99,7 +103,7 @@ pub type Ticket = u32;
 /// The error of a memory backend that never responds.
 #[derive(Clone, PartialEq, Eq, thiserror::Error, Debug)]
 #[error("the memory of `{0}` never answers")]
-pub struct Stuck(
+pub struct StuckBackend(
     /// Name of the pool.
     pub String,
 );
@@ -113,10 +117,10 @@ pub trait Memory: Send {
     /// Names of a guest's pools, by number.
     fn pools(&self, guest: usize) -> Vec<String>;
     /// Number of the pool that holds a line, as its guest numbers pools. `None` outside all memory.
-    fn pool_of(&self, place: Place) -> Option<usize>;
+    fn pool_of(&self, place: GuestLineAddr) -> Option<usize>;
     /// Requests a line that is in a pool. The response is
     /// returned once, by [`Memory::done`] or [`Memory::finish`].
-    fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket;
+    fn issue(&mut self, at_ps: u64, place: GuestLineAddr, write: bool) -> Ticket;
     /// Time of the next event.
     fn next_ps(&self) -> Option<u64>;
     /// Processes all events up to a time.
@@ -129,21 +133,26 @@ pub trait Memory: Send {
     /// may arrive at an earlier time.
     ///
     /// # Errors
-    /// [`Stuck`] if a memory backend never responds.
-    fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck>;
+    /// [`StuckBackend`] if a memory backend never responds.
+    fn finish(&mut self, ticket: Ticket) -> Result<u64, StuckBackend>;
 
     /// Sizes of the memories that guests share, in bytes, by number.
     fn shared_sizes(&self) -> Vec<u64> {
         Vec::new()
     }
     /// The line in memory that guests share; `None` for a line of the guest's own.
-    fn shared(&self, _place: Place) -> Option<SharedLine> {
+    fn shared(&self, _place: GuestLineAddr) -> Option<SharedLine> {
         None
     }
     /// Does what a guest's caches want of a coherent line. Returns the request that this takes, and whether
     /// it reads the line; `None` if it takes none, because the caches have what they want. The
     /// effect on all caches is immediate. No other request of the line may be in flight.
-    fn demand(&mut self, _at_ps: u64, _place: Place, _demand: Demand) -> Option<(Ticket, bool)> {
+    fn demand(
+        &mut self,
+        _at_ps: u64,
+        _place: GuestLineAddr,
+        _demand: Demand,
+    ) -> Option<(Ticket, bool)> {
         None
     }
     /// Snoops that a guest received so far.
@@ -178,10 +187,10 @@ pub(crate) mod tests {
         fn pools(&self, _: usize) -> Vec<String> {
             vec!["local".to_owned(), "cxl".to_owned()]
         }
-        fn pool_of(&self, place: Place) -> Option<usize> {
+        fn pool_of(&self, place: GuestLineAddr) -> Option<usize> {
             (place.address() < 1 << 20).then(|| usize::from(place.is_cxl()))
         }
-        fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
+        fn issue(&mut self, at_ps: u64, place: GuestLineAddr, write: bool) -> Ticket {
             self.asked.push((at_ps, place.address() / 64, write));
             self.ends.push(at_ps + LATENCY_PS);
             self.ends.len() as Ticket - 1
@@ -198,12 +207,12 @@ pub(crate) mod tests {
         fn done(&mut self, ticket: Ticket) -> Option<u64> {
             self.known(ticket).filter(|at| *at <= self.now)
         }
-        fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
+        fn finish(&mut self, ticket: Ticket) -> Result<u64, StuckBackend> {
             let end = self.ends[ticket as usize];
             self.advance(end);
             Ok(end)
         }
-        fn shared(&self, place: Place) -> Option<SharedLine> {
+        fn shared(&self, place: GuestLineAddr) -> Option<SharedLine> {
             let coherent = self.coherent.filter(|_| place.is_cxl())?;
             Some(SharedLine {
                 memory: 0,
@@ -211,7 +220,12 @@ pub(crate) mod tests {
                 coherent,
             })
         }
-        fn demand(&mut self, at_ps: u64, place: Place, demand: Demand) -> Option<(Ticket, bool)> {
+        fn demand(
+            &mut self,
+            at_ps: u64,
+            place: GuestLineAddr,
+            demand: Demand,
+        ) -> Option<(Ticket, bool)> {
             let line = place.address();
             let held = self.owners.get(&line).copied();
             let mine = held.is_some_and(|(owner, _)| owner == place.guest());

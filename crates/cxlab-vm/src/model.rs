@@ -16,7 +16,7 @@ pub mod shared;
 
 use std::collections::VecDeque;
 
-use crate::memory::{Memory, Place, Stuck, Ticket};
+use crate::memory::{GuestLineAddr, Memory, StuckBackend, Ticket};
 use crate::prefetch::Prefetcher;
 use crate::ring::{Access, Kind, Record};
 use shared::Sharing;
@@ -70,7 +70,7 @@ impl PoolCounts {
 /// A line in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    place: Place,
+    place: GuestLineAddr,
     ticket: Ticket,
     prefetch: bool,
 }
@@ -78,7 +78,7 @@ struct Flight {
 /// Response that a processor waits for.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    until: Until,
+    until: WaitEnd,
     from_ps: u64,
     why: Why,
 }
@@ -86,7 +86,7 @@ struct Wait {
 impl Wait {
     fn of(ticket: Ticket, from_ps: u64, why: Why) -> Wait {
         Wait {
-            until: Until::Ticket(ticket),
+            until: WaitEnd::Ticket(ticket),
             from_ps,
             why,
         }
@@ -95,7 +95,7 @@ impl Wait {
 
 /// End of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Until {
+enum WaitEnd {
     /// A request completes.
     Ticket(Ticket),
     /// A time, because the request that was waited for has completed.
@@ -108,7 +108,7 @@ enum Why {
     Load { pool: usize, demand: bool },
     /// An MSHR. The processor waits for the oldest line, which is kept if it was
     /// prefetched. The record is processed again.
-    Mshr { kept: Option<Place> },
+    Mshr { kept: Option<GuestLineAddr> },
     /// A free write-back buffer, or another request. The record is processed again.
     Again,
     /// A request that another processor waits for. The record is processed again.
@@ -116,7 +116,7 @@ enum Why {
     /// The line of a load from memory that guests share.
     Shared {
         pool: usize,
-        place: Place,
+        place: GuestLineAddr,
         access: Access,
     },
     /// The value of a register of an accelerator.
@@ -125,7 +125,7 @@ enum Why {
 
 /// Result of processing a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken {
+pub enum RecordResult {
     /// The record is charged.
     Whole,
     /// The record will be charged when the processor has waited.
@@ -140,7 +140,7 @@ struct Lane {
     flights: VecDeque<Flight>,
     writes: VecDeque<Ticket>,
     /// Lines that were prefetched and not yet used.
-    kept: VecDeque<Place>,
+    kept: VecDeque<GuestLineAddr>,
     prefetcher: Prefetcher,
     waits: Option<Wait>,
 }
@@ -234,8 +234,8 @@ impl<M: Memory> Model<M> {
             let waits = waits.filter(|(_, wait)| wait.why != Why::Behind);
             let known = |(lane, wait): (usize, Wait)| {
                 let at = match wait.until {
-                    Until::Ticket(ticket) => memory.known(ticket)?,
-                    Until::Time(at) => at,
+                    WaitEnd::Ticket(ticket) => memory.known(ticket)?,
+                    WaitEnd::Time(at) => at,
                 };
                 Some((at.max(wait.from_ps), lane))
             };
@@ -249,15 +249,15 @@ impl<M: Memory> Model<M> {
     }
 
     /// Processes a record of a processor that does not wait.
-    pub fn record(&mut self, lane: usize, record: Record) -> Taken {
-        let place = Place::from_record(record.what, self.lanes[lane].guest);
+    pub fn record(&mut self, lane: usize, record: Record) -> RecordResult {
+        let place = GuestLineAddr::from_record(record.what, self.lanes[lane].guest);
         let kind = record.kind();
         let pool = match kind {
             Kind::Mark | Kind::Shared => None,
             _ => self.memory.pool_of(place),
         };
         let Some(pool) = pool else {
-            return Taken::Whole;
+            return RecordResult::Whole;
         };
         let now = record.at_ps + self.lanes[lane].charged_ps;
         self.sharing.unlock(lane);
@@ -275,10 +275,10 @@ impl<M: Memory> Model<M> {
         self.taken(lane)
     }
 
-    fn taken(&self, lane: usize) -> Taken {
+    fn taken(&self, lane: usize) -> RecordResult {
         match self.waits(lane) {
-            true => Taken::Waits,
-            false => Taken::Whole,
+            true => RecordResult::Waits,
+            false => RecordResult::Whole,
         }
     }
 
@@ -290,33 +290,33 @@ impl<M: Memory> Model<M> {
         now_ps: u64,
         value: Option<u64>,
         until_ps: u64,
-    ) -> Taken {
+    ) -> RecordResult {
         self.sharing.unlock(lane);
         self.memory.advance(now_ps);
         self.collect(lane);
         let Some(value) = value else {
-            return Taken::Whole;
+            return RecordResult::Whole;
         };
         self.lanes[lane].waits = Some(Wait {
-            until: Until::Time(until_ps),
+            until: WaitEnd::Time(until_ps),
             from_ps: now_ps,
             why: Why::Register(value),
         });
-        Taken::Waits
+        RecordResult::Waits
     }
 
     /// Ends a processor's wait. Returns the time, and whether the record is charged. If not,
     /// the record must be processed again.
     ///
     /// # Errors
-    /// [`Stuck`] if a memory backend never responds.
-    pub fn resume(&mut self, lane: usize) -> Result<(u64, Taken), Stuck> {
+    /// [`StuckBackend`] if a memory backend never responds.
+    pub fn resume(&mut self, lane: usize) -> Result<(u64, RecordResult), StuckBackend> {
         let Some(wait) = self.lanes[lane].waits.take() else {
-            return Ok((0, Taken::Whole));
+            return Ok((0, RecordResult::Whole));
         };
         let at = match wait.until {
-            Until::Ticket(ticket) => self.complete(ticket)?,
-            Until::Time(at) => at,
+            WaitEnd::Ticket(ticket) => self.complete(ticket)?,
+            WaitEnd::Time(at) => at,
         };
         let took = at.saturating_sub(wait.from_ps);
         let most = self.most_kept(lane);
@@ -338,20 +338,20 @@ impl<M: Memory> Model<M> {
             Why::Register(value) => self.sharing.reply(lane, value),
             Why::Mshr { kept } => {
                 kept.inspect(|place| keep(&mut one.kept, *place, most));
-                return Ok((now, Taken::Waits));
+                return Ok((now, RecordResult::Waits));
             }
-            Why::Again | Why::Behind => return Ok((now, Taken::Waits)),
+            Why::Again | Why::Behind => return Ok((now, RecordResult::Waits)),
         }
-        Ok((now, Taken::Whole))
+        Ok((now, RecordResult::Whole))
     }
 
     /// Advances time until a request completes. Processors that wait behind it go on at that time.
-    fn complete(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
+    fn complete(&mut self, ticket: Ticket) -> Result<u64, StuckBackend> {
         let at = self.memory.finish(ticket)?;
         self.sharing.completed(ticket);
         for wait in self.lanes.iter_mut().filter_map(|one| one.waits.as_mut()) {
-            if wait.until == Until::Ticket(ticket) {
-                wait.until = Until::Time(at);
+            if wait.until == WaitEnd::Ticket(ticket) {
+                wait.until = WaitEnd::Time(at);
                 wait.why = Why::Again;
             }
         }
@@ -361,10 +361,10 @@ impl<M: Memory> Model<M> {
     /// Processes a record and all waits of its processor, while no other processor is active.
     ///
     /// # Errors
-    /// [`Stuck`] if a memory backend never responds.
-    pub fn alone(&mut self, lane: usize, record: Record) -> Result<(), Stuck> {
-        while self.record(lane, record) == Taken::Waits {
-            if self.resume(lane)?.1 == Taken::Whole {
+    /// [`StuckBackend`] if a memory backend never responds.
+    pub fn alone(&mut self, lane: usize, record: Record) -> Result<(), StuckBackend> {
+        while self.record(lane, record) == RecordResult::Waits {
+            if self.resume(lane)?.1 == RecordResult::Whole {
                 break;
             }
         }
@@ -398,7 +398,7 @@ impl<M: Memory> Model<M> {
     }
 
     /// Requests a line, for a load that waits or a store that does not.
-    fn read(&mut self, lane: usize, now: u64, pool: usize, place: Place, load: bool) {
+    fn read(&mut self, lane: usize, now: u64, pool: usize, place: GuestLineAddr, load: bool) {
         let misses = self.limits(lane).misses as usize;
         let one = &mut self.lanes[lane];
         let counts = &mut self.counts[one.guest][pool];
@@ -436,12 +436,12 @@ impl<M: Memory> Model<M> {
             wait.map(|(ticket, demand)| Wait::of(ticket, now, Why::Load { pool, demand }));
     }
 
-    fn ask(&mut self, lane: usize, pool: usize, now: u64, place: Place) -> Ticket {
+    fn ask(&mut self, lane: usize, pool: usize, now: u64, place: GuestLineAddr) -> Ticket {
         self.counts[self.lanes[lane].guest][pool].lines_read += 1;
         self.memory.issue(now, place, false)
     }
 
-    fn fly(&mut self, lane: usize, place: Place, ticket: Ticket, prefetch: bool) {
+    fn fly(&mut self, lane: usize, place: GuestLineAddr, ticket: Ticket, prefetch: bool) {
         self.lanes[lane].flights.push_back(Flight {
             place,
             ticket,
@@ -465,7 +465,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn write(&mut self, lane: usize, now: u64, pool: usize, place: Place) {
+    fn write(&mut self, lane: usize, now: u64, pool: usize, place: GuestLineAddr) {
         let writebacks = self.limits(lane).writebacks as usize;
         let one = &mut self.lanes[lane];
         if one.writes.len() >= writebacks
@@ -481,7 +481,7 @@ impl<M: Memory> Model<M> {
 }
 
 /// Keeps a prefetched line, in place of the oldest if there are `most` already.
-fn keep(kept: &mut VecDeque<Place>, place: Place, most: usize) {
+fn keep(kept: &mut VecDeque<GuestLineAddr>, place: GuestLineAddr, most: usize) {
     if kept.len() >= most {
         kept.pop_front();
     }

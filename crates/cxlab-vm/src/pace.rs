@@ -26,10 +26,10 @@
 use std::ops::Range;
 
 use crate::device::{Counts, Device};
-use crate::memory::{Memory, Stuck};
+use crate::memory::{Memory, StuckBackend};
 use crate::model::shared::SharedCounts;
-use crate::model::{Model, PoolCounts, Taken};
-use crate::ring::{Counters, Kind, Shared};
+use crate::model::{Model, PoolCounts, RecordResult};
+use crate::ring::{Counters, Kind, ModelWords};
 
 /// Most records that are charged together, unless the plugin waits.
 const BATCH: u64 = 64;
@@ -59,7 +59,7 @@ pub struct Moment {
 
 /// How far guests were out of step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Late {
+pub struct Lateness {
     /// Number of records and responses.
     pub events: u64,
     /// Number of those that were processed after another guest's later one.
@@ -69,7 +69,7 @@ pub struct Late {
 }
 
 struct Guest<'a> {
-    shared: Shared<'a>,
+    shared: ModelWords<'a>,
     device: Option<Device<'a>>,
     lanes: Range<usize>,
     /// Whether its first program has begun.
@@ -112,14 +112,14 @@ pub struct Pace<'a, M> {
     window_ps: u64,
     guests: Vec<Guest<'a>>,
     lanes: Vec<Lane>,
-    late: Late,
+    late: Lateness,
 }
 
 impl<'a, M: Memory> Pace<'a, M> {
     /// Guests with their rings and numbers of processors, as in `model`.
     pub fn new(
         model: Model<M>,
-        guests: impl IntoIterator<Item = (Shared<'a>, usize)>,
+        guests: impl IntoIterator<Item = (ModelWords<'a>, usize)>,
         window_ps: u64,
     ) -> Pace<'a, M> {
         let mut pace = Pace {
@@ -127,7 +127,7 @@ impl<'a, M: Memory> Pace<'a, M> {
             window_ps,
             guests: Vec::new(),
             lanes: Vec::new(),
-            late: Late::default(),
+            late: Lateness::default(),
         };
         for (shared, processors) in guests {
             let first = pace.lanes.len();
@@ -165,7 +165,7 @@ impl<'a, M: Memory> Pace<'a, M> {
     }
 
     /// How far guests were out of step so far.
-    pub fn late(&self) -> Late {
+    pub fn late(&self) -> Lateness {
         self.late
     }
 
@@ -173,8 +173,11 @@ impl<'a, M: Memory> Pace<'a, M> {
     /// with each guest at a mark.
     ///
     /// # Errors
-    /// [`Stuck`] if a memory backend never responds.
-    pub fn step(&mut self, on_mark: &mut dyn FnMut(usize, u64, Moment)) -> Result<bool, Stuck> {
+    /// [`StuckBackend`] if a memory backend never responds.
+    pub fn step(
+        &mut self,
+        on_mark: &mut dyn FnMut(usize, u64, Moment),
+    ) -> Result<bool, StuckBackend> {
         let view = self.look();
         if view.held > 0 && view.held == view.here {
             self.release(on_mark);
@@ -197,7 +200,7 @@ impl<'a, M: Memory> Pace<'a, M> {
             if let Some(lane) = first.or_else(|| (until == u64::MAX).then_some(view.one)) {
                 let (at, taken) = self.model.resume(lane)?;
                 self.note(self.lanes[lane].guest, at);
-                if taken == Taken::Whole {
+                if taken == RecordResult::Whole {
                     self.taken(lane);
                 }
                 return Ok(true);
@@ -285,10 +288,10 @@ impl<'a, M: Memory> Pace<'a, M> {
                 self.model.register(lane, at, value, until)
             }
             (Some(access), None, _) => self.model.access(lane, record, access),
-            (_, Some(_), None) => Taken::Whole,
+            (_, Some(_), None) => RecordResult::Whole,
             (None, None, _) => self.model.record(lane, record),
         };
-        if taken == Taken::Whole {
+        if taken == RecordResult::Whole {
             self.taken(lane);
         }
     }

@@ -5,7 +5,7 @@
 //! core that walks through an array keeps memory busy mostly by its prefetcher. This is the
 //! simplest prefetcher: it knows lines, not pages, and runs ahead as far as MSHRs are free.
 
-use crate::memory::Place;
+use crate::memory::GuestLineAddr;
 
 /// Number of streams that are followed (*assumed*: as
 /// in second-level prefetchers of current cores).
@@ -16,7 +16,7 @@ const SURE: u32 = 2;
 /// A stream of consecutive lines.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    last: Place,
+    last: GuestLineAddr,
     /// Direction, 1 or -1. 0 before the second line.
     step: i64,
     /// Number of consecutive lines seen.
@@ -37,7 +37,7 @@ pub struct Prefetcher {
 
 impl Prefetcher {
     /// Notes a line that missed the private caches.
-    pub fn note(&mut self, line: Place) {
+    pub fn note(&mut self, line: GuestLineAddr) {
         self.uses += 1;
         let used = self.uses;
         let continues = |stream: &Stream| {
@@ -72,7 +72,7 @@ impl Prefetcher {
     }
 
     /// The next line of the stream that the last noted line continued, at most `depth` lines ahead.
-    pub fn next(&mut self, depth: u32) -> Option<Place> {
+    pub fn next(&mut self, depth: u32) -> Option<GuestLineAddr> {
         let stream = &mut self.streams[self.current?];
         if stream.run < SURE || stream.ahead >= depth {
             return None;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn asked(prefetcher: &mut Prefetcher, line: u64, depth: u32) -> Vec<u64> {
-        prefetcher.note(Place::local(line * 64));
+        prefetcher.note(GuestLineAddr::local(line * 64));
         std::iter::from_fn(|| prefetcher.next(depth))
             .map(|place| place.address() / 64)
             .collect()

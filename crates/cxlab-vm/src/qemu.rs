@@ -51,7 +51,7 @@ pub struct Files<'a> {
     /// Archive with the files of this run alone. `None` while a guest is booted only to be saved.
     pub run: Option<&'a Path>,
     /// Where the guest's memory is stored.
-    pub keep: Keep<'a>,
+    pub keep: GuestMemoryStore<'a>,
     /// By window, the file that stores its contents permanently. `None` if they end with the guest.
     pub storage: &'a [Option<&'a Path>],
     /// Descriptors that QEMU inherits.
@@ -76,7 +76,7 @@ pub struct Descriptors {
 
 /// Where the guest's memory is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep<'a> {
+pub enum GuestMemoryStore<'a> {
     /// In QEMU alone, so that it ends with the guest.
     Nothing,
     /// In files of this folder, where the guest is saved.
@@ -146,7 +146,7 @@ pub fn arguments(
         line.add("-chardev", format!("socket,id=monitor,fd={monitor}"));
         line.add("-mon", "chardev=monitor,mode=control");
     }
-    if matches!(files.keep, Keep::Restore(_)) {
+    if matches!(files.keep, GuestMemoryStore::Restore(_)) {
         line.add("-incoming", "defer");
     }
     if let Some(run) = files.run {
@@ -178,7 +178,7 @@ fn shared_files(machine: &Machine, files: &Files<'_>) -> Vec<Option<PathBuf>> {
 pub fn hardware(
     machine: &Machine,
     version: Version,
-    keep: Keep<'_>,
+    keep: GuestMemoryStore<'_>,
     storage: &[Option<&Path>],
 ) -> Vec<String> {
     let mut line = Line::default();
@@ -238,7 +238,7 @@ pub fn hardware(
                 format!("volatile-memdev=memory{serial}")
             } else {
                 let id = format!("label{serial}");
-                line.object(memory(&id, 1 << 20, Keep::Nothing));
+                line.object(memory(&id, 1 << 20, GuestMemoryStore::Nothing));
                 let option = match version {
                     Version::V7 => "memdev",
                     Version::V10 => "persistent-memdev",
@@ -294,16 +294,16 @@ fn own_memory(machine: &Machine, version: Version) -> String {
 }
 
 /// A memory backend that reserves no memory of this machine before it is used.
-fn memory(id: &str, bytes: u64, keep: Keep<'_>) -> String {
+fn memory(id: &str, bytes: u64, keep: GuestMemoryStore<'_>) -> String {
     let (file, share) = match keep {
-        Keep::Nothing => {
+        GuestMemoryStore::Nothing => {
             return format!(
                 "memory-backend-ram,id={id},size={}M,reserve=off",
                 bytes >> 20
             );
         }
-        Keep::Save(folder) => (folder.join(format!("{id}.memory")), "on"),
-        Keep::Restore(folder) => (folder.join(format!("{id}.memory")), "off"),
+        GuestMemoryStore::Save(folder) => (folder.join(format!("{id}.memory")), "on"),
+        GuestMemoryStore::Restore(folder) => (folder.join(format!("{id}.memory")), "off"),
     };
     in_file(id, bytes, &file, share)
 }
@@ -317,12 +317,12 @@ fn in_file(id: &str, bytes: u64, file: &Path, share: &str) -> String {
 }
 
 /// The memory of a device. The window's memory overlays it, so it need not be saved.
-fn never_used(id: &str, bytes: u64, keep: Keep<'_>) -> String {
+fn never_used(id: &str, bytes: u64, keep: GuestMemoryStore<'_>) -> String {
     let share = match keep {
-        Keep::Save(_) => ",share=on",
-        Keep::Nothing | Keep::Restore(_) => "",
+        GuestMemoryStore::Save(_) => ",share=on",
+        GuestMemoryStore::Nothing | GuestMemoryStore::Restore(_) => "",
     };
-    memory(id, bytes, Keep::Nothing) + share
+    memory(id, bytes, GuestMemoryStore::Nothing) + share
 }
 
 fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
@@ -377,7 +377,7 @@ mod tests {
             initrd: Path::new("/out/initrd"),
             plugin: Path::new("/cache/plugin-1.so"),
             run: Some(Path::new("/out/run")),
-            keep: Keep::Nothing,
+            keep: GuestMemoryStore::Nothing,
             storage: &[],
             descriptors: Descriptors {
                 shared: 5,
@@ -453,11 +453,11 @@ mod tests {
             persistent: true,
             ..machine()
         };
-        let line = hardware(&persistent, Version::V10, Keep::Nothing, &[]).join(" ");
+        let line = hardware(&persistent, Version::V10, GuestMemoryStore::Nothing, &[]).join(" ");
         assert!(!line.contains("volatile-memdev="), "{line}");
         let device = "cxl-type3,bus=down1.1,persistent-memdev=memory2,lsa=label2,id=device3,sn=3";
         has(&line, device);
-        let line = |machine| hardware(machine, Version::V7, Keep::Nothing, &[]);
+        let line = |machine| hardware(machine, Version::V7, GuestMemoryStore::Nothing, &[]);
         assert_eq!(line(&persistent), line(&machine()), "7.2 has no other");
     }
 
@@ -466,7 +466,7 @@ mod tests {
         let own = |version, capacity| {
             let mut machine = machine();
             machine.windows[0].devices[0].capacity = capacity;
-            let line = hardware(&machine, version, Keep::Nothing, &[]);
+            let line = hardware(&machine, version, GuestMemoryStore::Nothing, &[]);
             let option = line.iter().position(|word| word == "-m").expect("-m");
             line[option + 1].clone()
         };
@@ -479,8 +479,8 @@ mod tests {
     fn a_guest_that_is_saved_has_its_memory_in_files_that_later_ones_map_privately() {
         let folder = Path::new("/cache/snapshots/a");
         let line = |keep| hardware(&machine(), Version::V7, keep, &[]);
-        let saved = line(Keep::Save(folder));
-        let restored = line(Keep::Restore(folder));
+        let saved = line(GuestMemoryStore::Save(folder));
+        let restored = line(GuestMemoryStore::Restore(folder));
         let main = |share| {
             format!(
                 "memory-backend-file,id=main,size=1024M,reserve=off,share={share},\
@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn what_persists_lies_in_a_file_that_is_shared() {
         let storage = [None, Some(Path::new("/data/b.pmem"))];
-        let keep = Keep::Restore(Path::new("/cache/snapshots/a"));
+        let keep = GuestMemoryStore::Restore(Path::new("/cache/snapshots/a"));
         let line = hardware(&machine(), Version::V7, keep, &storage);
         for (at, end) in [
             (0, "share=off,mem-path=/cache/snapshots/a/window0.memory"),
@@ -554,7 +554,7 @@ mod tests {
             coherent: false,
         });
         let mut running = Files {
-            keep: Keep::Restore(Path::new("/cache/snapshots/a")),
+            keep: GuestMemoryStore::Restore(Path::new("/cache/snapshots/a")),
             ..files()
         };
         running.descriptors.memories[2] = 9;
@@ -568,7 +568,7 @@ mod tests {
         );
         let saved = line(Files {
             run: None,
-            keep: Keep::Save(Path::new("/cache/snapshots/a")),
+            keep: GuestMemoryStore::Save(Path::new("/cache/snapshots/a")),
             ..running
         });
         has(&saved, "mem-path=/cache/snapshots/a/window1.memory ");

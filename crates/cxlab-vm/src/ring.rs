@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::memory::Place;
+use crate::memory::GuestLineAddr;
 
 /// The bytes "cxabring".
 const MAGIC: u64 = 0x676e_6972_6261_7863;
@@ -144,7 +144,7 @@ impl Record {
 
     /// The offset of an access to a register; `None` for other records.
     pub fn register(self, access: Access) -> Option<u64> {
-        let offset = (self.what & !Place::CXL & !63).wrapping_sub(REGISTERS);
+        let offset = (self.what & !GuestLineAddr::CXL & !63).wrapping_sub(REGISTERS);
         let is_one = self.kind() == Kind::Shared && offset < REGISTER_BYTES;
         is_one.then_some(offset + access.offset as u64)
     }
@@ -209,19 +209,19 @@ pub enum ClockState {
 
 /// The shared words, from the model's side.
 #[derive(Clone, Copy)]
-pub struct Shared<'a> {
+pub struct ModelWords<'a> {
     words: &'a [AtomicU64],
 }
 
-impl<'a> Shared<'a> {
+impl<'a> ModelWords<'a> {
     /// Initialises at least [`WORDS`] words that are zero. `None` if there are fewer.
-    pub fn new(words: &'a [AtomicU64]) -> Option<Shared<'a>> {
+    pub fn new(words: &'a [AtomicU64]) -> Option<ModelWords<'a>> {
         if words.len() < WORDS {
             return None;
         }
         words[1].store(LAYOUT, Ordering::Relaxed);
         words[0].store(MAGIC, Ordering::Release);
-        Some(Shared { words })
+        Some(ModelWords { words })
     }
 
     /// Version of QEMU's plugin interface. `None` before the plugin is loaded.
@@ -266,7 +266,7 @@ impl<'a> Shared<'a> {
                 memory: word(at),
                 guest: word(at + 1),
                 bytes: word(at + 2),
-                place: word(at + 3) | Place::CXL,
+                place: word(at + 3) | GuestLineAddr::CXL,
             };
             extents.extend((extent.bytes > 0).then_some(extent));
         }
@@ -402,14 +402,14 @@ pub(crate) fn zeros(count: usize) -> Vec<AtomicU64> {
 /// The shared words, from the plugin's side.
 #[cfg(test)]
 #[derive(Default)]
-pub(crate) struct Teller<'a> {
+pub(crate) struct RingWriter<'a> {
     words: &'a [AtomicU64],
 }
 
 #[cfg(test)]
-impl<'a> Teller<'a> {
-    pub(crate) fn new(words: &'a [AtomicU64]) -> Teller<'a> {
-        Teller { words }
+impl<'a> RingWriter<'a> {
+    pub(crate) fn new(words: &'a [AtomicU64]) -> RingWriter<'a> {
+        RingWriter { words }
     }
 
     fn lane(&self, lane: usize) -> &[AtomicU64] {
@@ -466,7 +466,7 @@ pub(crate) const WORDS_BEHIND: [usize; 6] =
 
 /// The words behind the rings, from the plugin's side.
 #[cfg(test)]
-impl Shared<'_> {
+impl ModelWords<'_> {
     pub(crate) fn list(self, lines: &[u64]) {
         for (word, line) in self.words[LINES..].iter().zip(lines) {
             word.store(*line, Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub struct Snapshot {
 
 /// A snapshot under construction. It is removed if it is not finished.
 #[derive(Debug)]
-pub struct Making {
+pub struct SnapshotDraft {
     folder: PathBuf,
     to: PathBuf,
 }
@@ -81,17 +81,17 @@ impl Snapshot {
     }
 }
 
-impl Making {
+impl SnapshotDraft {
     /// Begins a snapshot of that name.
     ///
     /// # Errors
     /// The error of the file system if the folder cannot be made.
-    pub fn begin(cache: &Path, name: &str) -> io::Result<Making> {
+    pub fn begin(cache: &Path, name: &str) -> io::Result<SnapshotDraft> {
         let all = cache.join("snapshots");
         clear(&all);
         let folder = all.join(format!("{name}.{}", unique()));
         fs::create_dir_all(&folder)?;
-        Ok(Making {
+        Ok(SnapshotDraft {
             folder,
             to: all.join(name),
         })
@@ -123,7 +123,7 @@ impl Making {
     }
 }
 
-impl Drop for Making {
+impl Drop for SnapshotDraft {
     fn drop(&mut self) {
         // A finished snapshot has another name, so this removes only an unfinished one.
         let _ = fs::remove_dir_all(&self.folder);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn made(cache: &Path, name: &str) -> Snapshot {
-        let making = Making::begin(cache, name).expect("a folder");
+        let making = SnapshotDraft::begin(cache, name).expect("a folder");
         fs::write(making.folder().join("console"), name).expect("a file");
         making.finish().expect("a name")
     }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_snapshot_is_found_when_it_is_finished_and_an_unfinished_one_goes() {
         let folder = folder();
-        let making = Making::begin(folder.path(), "a").expect("a folder");
+        let making = SnapshotDraft::begin(folder.path(), "a").expect("a folder");
         fs::write(making.folder().join("console"), "half").expect("a file");
         assert_eq!(Snapshot::find(folder.path(), "a"), None);
         drop(making);
@@ -227,8 +227,8 @@ mod tests {
         // No process has a number as large as this.
         let left = all.join("a.4294967295-0");
         fs::create_dir_all(&left).expect("a folder");
-        let other = Making::begin(folder.path(), "a").expect("a folder");
-        let own = Making::begin(folder.path(), "a").expect("a folder");
+        let other = SnapshotDraft::begin(folder.path(), "a").expect("a folder");
+        let own = SnapshotDraft::begin(folder.path(), "a").expect("a folder");
         assert!(!left.exists() && own.folder().exists() && other.folder().exists());
     }
 

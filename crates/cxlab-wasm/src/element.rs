@@ -10,7 +10,7 @@ const STORES: usize = 8;
 
 /// Where bytes are that a call accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Placed {
+pub enum BytePlace {
     /// From this address on, so many of the bytes, at least 1.
     At(u64, u64),
     /// The page of this address is missing.
@@ -26,7 +26,7 @@ pub trait Reach: Sync {
     ///
     /// # Errors
     /// The function named `name` cannot access them.
-    fn place(&self, name: &str, addr: u64, bytes: u64) -> Result<Placed, Self::Error>;
+    fn place(&self, name: &str, addr: u64, bytes: u64) -> Result<BytePlace, Self::Error>;
 
     /// The error of a program that does what it cannot do.
     fn fault(&self, what: String) -> Self::Error;
@@ -34,7 +34,7 @@ pub trait Reach: Sync {
 
 /// Why a call stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stopped {
+pub enum StopReason {
     /// The function returned.
     Ended,
     /// All work-items of the group must reach a barrier.
@@ -44,7 +44,7 @@ pub enum Stopped {
 }
 
 /// A call that runs on processing elements.
-pub struct Running {
+pub struct RunningCall {
     call: Call,
     /// The value of the last request.
     value: u64,
@@ -55,10 +55,10 @@ pub struct Running {
 /// Bytes in their places: address and number of each piece.
 type Pieces = Vec<(u64, u64)>;
 
-impl Running {
+impl RunningCall {
     /// A call that has not begun.
-    pub fn new(call: Call) -> Running {
-        Running {
+    pub fn new(call: Call) -> RunningCall {
+        RunningCall {
             call,
             value: 0,
             faulted: None,
@@ -69,7 +69,7 @@ impl Running {
     ///
     /// # Errors
     /// An access that `reach` refuses, or what the program cannot do.
-    pub async fn run<R: Reach>(&mut self, t: &Handle, reach: &R) -> Result<Stopped, R::Error> {
+    pub async fn run<R: Reach>(&mut self, t: &Handle, reach: &R) -> Result<StopReason, R::Error> {
         let mut stores = Window::new(STORES);
         let stopped = self.steps(t, reach, &mut stores).await;
         stores.drain().await;
@@ -81,7 +81,7 @@ impl Running {
         t: &'t Handle,
         reach: &R,
         stores: &mut Window<Value<'t>>,
-    ) -> Result<Stopped, R::Error> {
+    ) -> Result<StopReason, R::Error> {
         loop {
             let step = match self.faulted.take() {
                 Some(request) => Step::Request(request, 0),
@@ -97,16 +97,16 @@ impl Running {
                 t.compute(cycles).await;
             }
             let Step::Request(request, _) = step else {
-                return Ok(Stopped::Ended);
+                return Ok(StopReason::Ended);
             };
             match request {
-                Request::Barrier => return Ok(Stopped::Barrier),
+                Request::Barrier => return Ok(StopReason::Barrier),
                 Request::Fence => stores.drain().await,
                 Request::Time => {}
                 _ => {
                     if let Some(missing) = self.access(t, reach, request, stores).await? {
                         self.faulted = Some(request);
-                        return Ok(Stopped::Missing(missing));
+                        return Ok(StopReason::Missing(missing));
                     }
                 }
             }
@@ -224,12 +224,12 @@ impl Running {
         while done < bytes {
             let found = reach.place(self.call.name(), addr.wrapping_add(done), bytes - done)?;
             match found {
-                Placed::At(at, count) => {
+                BytePlace::At(at, count) => {
                     let count = count.clamp(1, bytes - done);
                     pieces.push((at, count));
                     done += count;
                 }
-                Placed::Missing(addr) => return Ok(Err(addr)),
+                BytePlace::Missing(addr) => return Ok(Err(addr)),
             }
         }
         Ok(Ok(pieces))

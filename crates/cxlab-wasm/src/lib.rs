@@ -4,7 +4,7 @@
 //! A module is checked and rewritten before it runs. Every load, store and atomic operation becomes a
 //! call of a function outside of the module. Where the address is in simulated memory, the interpreter
 //! pauses, and [`Call::resume`] returns the access as a [`Request`]. The owner carries it out in simulated
-//! time and resumes the call with its value. [`Running`] does so on a processing element. So pointers are addresses of the simulated process, passed
+//! time and resumes the call with its value. [`RunningCall`] does so on a processing element. So pointers are addresses of the simulated process, passed
 //! as they are.
 //!
 //! **Private memory.** The module's own memory (its stack, then static data) has the addresses from
@@ -28,6 +28,6 @@ mod program;
 mod rewrite;
 
 pub use call::{AtomicOp, Call, Request, Step, WorkItem};
-pub use element::{Placed, Reach, Running, Stopped};
+pub use element::{BytePlace, Reach, RunningCall, StopReason};
 pub use private::NULL_BYTES;
 pub use program::{Function, Program, ValueType};

@@ -39,17 +39,17 @@ impl Settings {
 
 /// Why there is no result: JSON with `mistakes`, as `cxlab check --format json` prints them, or `error`.
 #[derive(Debug)]
-pub struct Failed(pub String);
+pub struct LabError(pub String);
 
-impl From<Mistakes> for Failed {
-    fn from(mistakes: Mistakes) -> Failed {
+impl From<Mistakes> for LabError {
+    fn from(mistakes: Mistakes) -> LabError {
         let text = mistakes.render(false);
-        Failed(json!({ "mistakes": entries(&mistakes), "text": text }).to_string())
+        LabError(json!({ "mistakes": entries(&mistakes), "text": text }).to_string())
     }
 }
 
-fn failed(why: &str) -> Failed {
-    Failed(json!({ "error": why }).to_string())
+fn failed(why: &str) -> LabError {
+    LabError(json!({ "error": why }).to_string())
 }
 
 fn entries(mistakes: &Mistakes) -> Value {
@@ -79,7 +79,7 @@ pub fn check(text: &str) -> String {
 ///
 /// # Errors
 /// The scenario's mistakes, and a text that is no report.
-pub fn draw(text: &str, report: Option<&str>) -> Result<String, Failed> {
+pub fn draw(text: &str, report: Option<&str>) -> Result<String, LabError> {
     let loaded = resolve(text, &[])?;
     let report = report.map(serde_json::from_str::<Report>).transpose();
     let report = report.map_err(|error| failed(&format!("the report cannot be read: {error}")))?;
@@ -108,7 +108,7 @@ pub fn simulate(
     settings: &Settings,
     monitor: &Monitor,
     begin: impl FnOnce(Option<u64>),
-) -> Result<String, Failed> {
+) -> Result<String, LabError> {
     let loaded = resolve(text, &settings.set)?;
     let plan = &loaded.plan;
     begin(expected_requests(plan));

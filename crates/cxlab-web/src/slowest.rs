@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 /// rows are, so the slowest of each hand-over are kept.
 pub(crate) struct Slowest {
     most: usize,
-    kept: Vec<Kept>,
+    kept: Vec<KeptRequest>,
 }
 
 /// A request, ordered by latency and then against its time of completion.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
+struct KeptRequest {
     latency_ps: u64,
     completed_ps: Reverse<u64>,
     requester: u16,
@@ -51,7 +51,7 @@ impl Slowest {
         }
         let slowest = slowest.into_iter();
         let rows = slowest.map(|Reverse((_, Reverse((_, place))))| &rows[place]);
-        self.kept.extend(rows.map(|row| Kept {
+        self.kept.extend(rows.map(|row| KeptRequest {
             latency_ps: row.completed_ps - row.issued_ps,
             completed_ps: Reverse(row.completed_ps),
             requester: row.requester,

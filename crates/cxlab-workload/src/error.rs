@@ -8,7 +8,7 @@ use cxlab_engine::catalog::ParamError;
 
 /// Where in a file an error is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum FilePlace {
     /// The file as a whole.
     File,
     /// A line of a text file, from 1.
@@ -30,7 +30,7 @@ pub struct TraceError {
     /// The trace file's path.
     pub path: PathBuf,
     /// Where in the file the error is.
-    pub place: Place,
+    pub place: FilePlace,
     /// The name of the faulty field; empty when the error concerns no single field.
     pub field: &'static str,
     /// What is wrong, with the value found and what is allowed.
@@ -41,7 +41,7 @@ impl TraceError {
     /// Makes an error at a place of a file.
     pub fn new(
         path: &Path,
-        place: Place,
+        place: FilePlace,
         field: &'static str,
         message: impl Into<String>,
     ) -> TraceError {
@@ -59,11 +59,11 @@ impl TraceError {
         field: &'static str,
         message: impl Into<String>,
     ) -> TraceError {
-        TraceError::new(path, Place::File, field, message)
+        TraceError::new(path, FilePlace::File, field, message)
     }
 
     /// Makes an error from an operating-system error on a file; `doing` completes "cannot ...".
-    pub fn io(path: &Path, place: Place, doing: &str, error: &std::io::Error) -> TraceError {
+    pub fn io(path: &Path, place: FilePlace, doing: &str, error: &std::io::Error) -> TraceError {
         TraceError::new(path, place, "", format!("cannot {doing}: {error}"))
     }
 }
@@ -72,10 +72,10 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
         match self.place {
-            Place::File => write!(f, ": ")?,
-            Place::Line(line) => write!(f, ":{line}: ")?,
-            Place::Offset(offset) => write!(f, ": at byte {offset}: ")?,
-            Place::Block { index, offset } => write!(f, ": block {index} at byte {offset}: ")?,
+            FilePlace::File => write!(f, ": ")?,
+            FilePlace::Line(line) => write!(f, ":{line}: ")?,
+            FilePlace::Offset(offset) => write!(f, ": at byte {offset}: ")?,
+            FilePlace::Block { index, offset } => write!(f, ": block {index} at byte {offset}: ")?,
         }
         if !self.field.is_empty() {
             write!(f, "`{}`: ", self.field)?;

@@ -33,14 +33,17 @@ mod zipf;
 pub use capture::{
     CaptureError, CaptureOptions, CaptureSummary, Recorder, Sampling, capture, find_program,
 };
-pub use error::{Place, TraceError, WorkloadError};
+pub use error::{FilePlace, TraceError, WorkloadError};
 pub use filter::Hierarchy;
 pub use image::Image;
 pub use import::{Footprint, Summary, TraceInfo, head, import, info};
 pub use inlet::InletWorkload;
 pub use op::{Inlet, InletError, MemOp, OpKind, OpSource};
 pub use program::{
-    Action, After, LOCAL_BASE, Lines, MOST_THREADS, Phase, Program, Step, SyncPoint, ThreadStep,
+    Action, LOCAL_BASE, Lines, MOST_THREADS, Phase, Program, Step, StepDependency, SyncPoint,
+    ThreadStep,
 };
-pub use thread::{Next, Place as ThreadPlace, Thread, ThreadContext, ThreadOp, ThreadedKernel};
+pub use thread::{
+    ExecutionPlace as ThreadPlace, NextAction, Thread, ThreadContext, ThreadOp, ThreadedKernel,
+};
 pub use workload::{SourceContext, Workload, WorkloadForm};

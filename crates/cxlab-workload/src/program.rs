@@ -34,7 +34,7 @@ pub enum Action {
 
 /// The steps that must have completed before a step may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
-pub enum After {
+pub enum StepDependency {
     /// No step: it may begin at once.
     Nothing,
     /// The preceding step, whose data this step needs.
@@ -55,8 +55,8 @@ pub struct Step {
     /// What the step does at that address.
     pub action: Action,
     /// The earlier steps that must have completed.
-    pub after: After,
-    /// Core cycles of computing before the step. With [`After::Previous`] and [`After::All`],
+    pub after: StepDependency,
+    /// Core cycles of computing before the step. With [`StepDependency::Previous`] and [`StepDependency::All`],
     /// computing starts when the earlier steps have completed.
     pub cycles: u32,
     /// Instructions after the preceding step up to and including this one. The step occupies as
@@ -78,7 +78,7 @@ impl Step {
         Step {
             hpa,
             action,
-            after: After::Nothing,
+            after: StepDependency::Nothing,
             cycles: 0,
             instructions: 1,
             not_before: SimTime::ZERO,
@@ -180,8 +180,8 @@ impl Program for Lines {
         };
         Some(Step {
             after: match op.dependent {
-                true => After::Previous,
-                false => After::Nothing,
+                true => StepDependency::Previous,
+                false => StepDependency::Nothing,
             },
             not_before: op.not_before,
             ends: true,

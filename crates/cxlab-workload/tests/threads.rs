@@ -5,7 +5,8 @@ use cxlab_engine::state::{SaveState, StateReader, StateWriter};
 use cxlab_engine::units::Hpa;
 use cxlab_workload::Image;
 use cxlab_workload::thread::{
-    Direction, Handle, Next, Order, Stuck, Thread, ThreadOp, Token, Window, run_threads, scratch,
+    Direction, Handle, NextAction, Order, StuckThreads, Thread, ThreadOp, Token, Window,
+    run_threads, scratch,
 };
 
 fn is_send<T: Send>(_: &T) {}
@@ -32,11 +33,11 @@ fn ops_of(asked: &[(Token, ThreadOp)]) -> Vec<ThreadOp> {
 }
 
 /// The operations that a thread issues before it waits or ends.
-fn asked(thread: &mut Thread) -> (Vec<(Token, ThreadOp)>, Next) {
+fn asked(thread: &mut Thread) -> (Vec<(Token, ThreadOp)>, NextAction) {
     let mut ops = Vec::new();
     loop {
         match thread.next_op() {
-            Next::Op(token, op, _) => ops.push((token, op)),
+            NextAction::Op(token, op, _) => ops.push((token, op)),
             end => return (ops, end),
         }
     }
@@ -56,7 +57,7 @@ fn a_state_with_more_questions_than_the_code_answers_is_refused() {
         thread().restore(&mut StateReader::open(&bytes).unwrap())
     };
     let mut saved = thread();
-    assert_eq!(asked(&mut saved).1, Next::Blocked);
+    assert_eq!(asked(&mut saved).1, NextAction::Blocked);
     let mut out = StateWriter::default();
     saved.save(&mut out);
     let bytes = out.finish().unwrap();
@@ -79,15 +80,15 @@ fn operations_overlap_until_one_is_awaited() {
     is_send(&thread);
     let (ops, end) = asked(&mut thread);
     assert_eq!(ops_of(&ops), [load(0), load(64)]);
-    assert_eq!(end, Next::Blocked);
+    assert_eq!(end, NextAction::Blocked);
     thread.complete(ops[0].0, 3);
-    assert_eq!(thread.next_op(), Next::Blocked);
+    assert_eq!(thread.next_op(), NextAction::Blocked);
     thread.complete(ops[1].0, 4);
     let (ops, end) = asked(&mut thread);
     assert_eq!(ops_of(&ops), [store(128, 7)]);
-    assert_eq!(end, Next::Finished);
+    assert_eq!(end, NextAction::Finished);
     thread.complete(ops[0].0, 0);
-    assert_eq!(thread.next_op(), Next::Finished);
+    assert_eq!(thread.next_op(), NextAction::Finished);
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn a_dependent_load_is_asked_for_when_its_address_is_there() {
     });
     for value in [640, 64, 320] {
         let (ops, end) = asked(&mut thread);
-        assert_eq!((ops.len(), end), (1, Next::Blocked));
+        assert_eq!((ops.len(), end), (1, NextAction::Blocked));
         thread.complete(ops[0].0, value);
     }
     let (ops, _) = asked(&mut thread);
@@ -124,7 +125,7 @@ fn operations_that_nobody_waits_for_leave_nothing_behind() {
             highest = highest.max(token.0);
             thread.complete(token, 0);
         }
-        if end == Next::Finished {
+        if end == NextAction::Finished {
             break;
         }
     }
@@ -140,7 +141,7 @@ fn operations_carry_the_phase_in_which_they_were_asked_for() {
         t.count(1);
     });
     let phases: Vec<u8> = std::iter::from_fn(|| match thread.next_op() {
-        Next::Op(_, _, phase) => Some(phase),
+        NextAction::Op(_, _, phase) => Some(phase),
         _ => None,
     })
     .collect();
@@ -168,7 +169,7 @@ fn a_window_never_holds_more_than_its_limit() {
         t.store(0, 1);
     });
     let (mut ops, end) = asked(&mut thread);
-    assert_eq!((ops.len(), end), (4, Next::Blocked));
+    assert_eq!((ops.len(), end), (4, NextAction::Blocked));
     let mut loads = 4;
     while loads < 10 {
         let (token, _) = ops.remove(0);
@@ -179,11 +180,11 @@ fn a_window_never_holds_more_than_its_limit() {
         ops.extend(more);
     }
     for (token, _) in ops {
-        assert_eq!(thread.next_op(), Next::Blocked);
+        assert_eq!(thread.next_op(), NextAction::Blocked);
         thread.complete(token, 0);
     }
     let next = thread.next_op();
-    assert!(matches!(next, Next::Op(_, ThreadOp::Store { .. }, _)));
+    assert!(matches!(next, NextAction::Op(_, ThreadOp::Store { .. }, _)));
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn threads_that_wait_for_one_another_are_reported() {
         value: 0,
     });
     let waiting = vec![(0, op), (1, op)];
-    assert_eq!(stuck, Stuck::Deadlock { waiting });
+    assert_eq!(stuck, StuckThreads::Deadlock { waiting });
 }
 
 #[test]
@@ -277,7 +278,10 @@ fn a_number_across_two_lines_is_refused() {
         t.load(60).await;
     });
     let stuck = run_threads(vec![thread], &Image::new(), Order::Sequential).unwrap_err();
-    assert!(matches!(stuck, Stuck::Fault { thread: 0, .. }), "{stuck}");
+    assert!(
+        matches!(stuck, StuckThreads::Fault { thread: 0, .. }),
+        "{stuck}"
+    );
 }
 
 #[test]
@@ -299,7 +303,7 @@ fn threads_that_run_by_turns_or_are_dropped_keep_to_themselves() {
     for (token, _) in &ops_two {
         two.complete(*token, 5);
     }
-    assert_eq!(one.next_op(), Next::Blocked);
+    assert_eq!(one.next_op(), NextAction::Blocked);
     assert_eq!(ops_of(&asked(&mut two).0), [store(64, 10)]);
 }
 

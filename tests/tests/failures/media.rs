@@ -9,7 +9,7 @@ use cxlab_host::{Failure, RequestRow};
 use cxlab_system::report::Report;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, problems, report, rows, try_run};
-use cxlab_workload::thread::{Bases, Direction, Handle, Place, SCRATCH_BASE, Thread};
+use cxlab_workload::thread::{Bases, Direction, ExecutionPlace, Handle, SCRATCH_BASE, Thread};
 
 /// A host that reads 4,096 lines one after the other, 4 times.
 const READS: &str = r#"
@@ -113,10 +113,10 @@ struct Acts {
 }
 
 impl Script for Acts {
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread> {
         match (place, &self.element) {
-            (Place::Core { core: 0 }, _) => vec![(self.core)(bases.cxl)],
-            (Place::Element { .. }, Some(element)) => vec![element(bases.cxl)],
+            (ExecutionPlace::Core { core: 0 }, _) => vec![(self.core)(bases.cxl)],
+            (ExecutionPlace::Element { .. }, Some(element)) => vec![element(bases.cxl)],
             _ => Vec::new(),
         }
     }

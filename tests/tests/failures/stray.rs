@@ -4,7 +4,7 @@
 
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::try_run;
-use cxlab_workload::thread::{Bases, Direction, Place, Thread, ThreadOp, scratch};
+use cxlab_workload::thread::{Bases, Direction, ExecutionPlace, Thread, ThreadOp, scratch};
 use cxlab_workload::{Image, LOCAL_BASE};
 
 /// Operation of a thread at the address.
@@ -49,8 +49,8 @@ struct Strays {
 }
 
 impl Script for Strays {
-    fn threads(&self, _: Bases, place: Place) -> Vec<Thread> {
-        let on_core = matches!(place, Place::Core { .. });
+    fn threads(&self, _: Bases, place: ExecutionPlace) -> Vec<Thread> {
+        let on_core = matches!(place, ExecutionPlace::Core { .. });
         let Strays { act, addr, .. } = *self;
         let acts = on_core == self.on_core;
         vec![Thread::new(move |t| async move {

@@ -7,7 +7,7 @@ use cxlab_engine::units::Hpa;
 use cxlab_system::report::Report;
 use cxlab_tests::rows;
 use cxlab_tests::script::{self, Script};
-use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
+use cxlab_workload::thread::{Bases, ExecutionPlace, Thread, ThreadOp};
 use cxlab_workload::{Image, LOCAL_BASE};
 
 /// An operation of a thread.
@@ -39,10 +39,10 @@ struct Acts {
 }
 
 impl Script for Acts {
-    fn threads(&self, _: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, _: Bases, place: ExecutionPlace) -> Vec<Thread> {
         let acts = match place {
-            Place::Core { core } => self.cores.get(core).cloned().unwrap_or_default(),
-            Place::Element { .. } => self.device.clone(),
+            ExecutionPlace::Core { core } => self.cores.get(core).cloned().unwrap_or_default(),
+            ExecutionPlace::Element { .. } => self.device.clone(),
         };
         vec![Thread::new(move |t| async move {
             for act in acts {

@@ -12,7 +12,7 @@ use cxlab_protocol::io::enumerate::{
 };
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
-use cxlab_protocol::io::tree::{Below, RootComplex};
+use cxlab_protocol::io::tree::{ComponentBelow, RootComplex};
 use cxlab_system::report::{EnumerationReport, Report};
 use cxlab_tests::{measured_by_workloads, plan, plan_with, scenario, shipped, try_run};
 use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
@@ -34,9 +34,9 @@ fn of_first(report: &Report) -> &EnumerationReport {
 /// Accesses of the software of `scenarios/enumeration.toml` to an untimed hierarchy that is built
 /// by hand: two expanders and a Type 2 device behind one switch.
 fn log() -> EnumerationLog {
-    let device = |kind| Below::endpoint(FunctionSpec::endpoint(kind, GIB));
+    let device = |kind| ComponentBelow::endpoint(FunctionSpec::endpoint(kind, GIB));
     let kinds = [DeviceType::Type3, DeviceType::Type3, DeviceType::Type2];
-    let mut bridge = RootComplex::one(HOST_BRIDGE, [Below::switch(kinds.map(device))]);
+    let mut bridge = RootComplex::one(HOST_BRIDGE, [ComponentBelow::switch(kinds.map(device))]);
     let region = |base: u64, targets: &[usize], host_only| Region {
         base: Hpa(base * GIB),
         size: Bytes(targets.len() as u64 * GIB),

@@ -11,7 +11,7 @@ use cxlab_plan::Plan;
 use cxlab_protocol::coherence::hold::Turns;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, rows, scenario};
-use cxlab_workload::thread::{Bases, Direction, Handle, Place, Thread, Window};
+use cxlab_workload::thread::{Bases, Direction, ExecutionPlace, Handle, Thread, Window};
 
 /// First address of the host's own memory. Memory of devices begins at 0.
 const LOCAL: u64 = 1 << 51;
@@ -42,10 +42,10 @@ struct Acts {
 }
 
 impl Script for Acts {
-    fn threads(&self, _: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, _: Bases, place: ExecutionPlace) -> Vec<Thread> {
         let threads = match place {
-            Place::Core { core } => self.cores.get(core).cloned().unwrap_or_default(),
-            Place::Element {
+            ExecutionPlace::Core { core } => self.cores.get(core).cloned().unwrap_or_default(),
+            ExecutionPlace::Element {
                 accelerator,
                 element,
             } => {

@@ -4,7 +4,7 @@
 
 use cxlab_tests::rows;
 use cxlab_tests::script::{self, Script};
-use cxlab_workload::thread::{Bases, Place, Thread};
+use cxlab_workload::thread::{Bases, ExecutionPlace, Thread};
 
 /// Lines that each core loads or stores one after the other. Each core begins long after the
 /// previous one has ended, or all begin together.
@@ -16,8 +16,8 @@ struct Chase {
 }
 
 impl Script for Chase {
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
-        let Place::Core { core } = place else {
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread> {
+        let ExecutionPlace::Core { core } = place else {
             return Vec::new();
         };
         let (lines, stores) = (self.by_core[core].clone(), self.stores);
@@ -80,14 +80,14 @@ fn simulate_beside(
 struct Evicts;
 
 impl Script for Evicts {
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread> {
         let line = bases.local;
         match place {
-            Place::Element { .. } => vec![Thread::new(move |t| async move {
+            ExecutionPlace::Element { .. } => vec![Thread::new(move |t| async move {
                 t.store(line, 1).await;
                 t.demote(line).await;
             })],
-            Place::Core { .. } => vec![Thread::new(move |t| async move {
+            ExecutionPlace::Core { .. } => vec![Thread::new(move |t| async move {
                 t.compute(1_000_000).await;
                 t.load(line).await;
             })],

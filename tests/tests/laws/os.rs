@@ -8,7 +8,7 @@ use cxlab_system::run::RunError;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::try_rows;
 use cxlab_workload::Image;
-use cxlab_workload::thread::{Bases, Direction, Place, Thread, scratch};
+use cxlab_workload::thread::{Bases, Direction, ExecutionPlace, Thread, scratch};
 
 const PAGE: u64 = 4096;
 
@@ -18,11 +18,11 @@ type Counts = serde_json::Map<String, serde_json::Value>;
 #[derive(Clone)]
 struct Loads {
     offsets: Vec<u64>,
-    by: Place,
+    by: ExecutionPlace,
 }
 
-const CORE: Place = Place::Core { core: 0 };
-const DEVICE: Place = Place::Element {
+const CORE: ExecutionPlace = ExecutionPlace::Core { core: 0 };
+const DEVICE: ExecutionPlace = ExecutionPlace::Element {
     accelerator: 0,
     element: 0,
 };
@@ -36,7 +36,7 @@ impl Script for Loads {
         }
     }
 
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread> {
         if place != self.by {
             return Vec::new();
         }
@@ -79,7 +79,7 @@ fn simulate_seeded(
     Ok((report, latencies.collect()))
 }
 
-fn latencies(os: &str, device: &str, offsets: &[u64], by: Place) -> Vec<u64> {
+fn latencies(os: &str, device: &str, offsets: &[u64], by: ExecutionPlace) -> Vec<u64> {
     let loads = Loads {
         offsets: offsets.to_vec(),
         by,
@@ -154,8 +154,8 @@ impl Script for Transfer {
         }
     }
 
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
-        let wanted = Place::Element {
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread> {
+        let wanted = ExecutionPlace::Element {
             accelerator: 0,
             element: 0,
         };
@@ -236,7 +236,7 @@ fn translations_of_dma_are_bounded_by_requests_and_by_the_cache() {
 #[test]
 fn a_page_fault_takes_its_time_and_zeroes_the_page() {
     // An offset that is not prepared is in an untouched page.
-    let touch = |by: Place, os: &str| {
+    let touch = |by: ExecutionPlace, os: &str| {
         let loads = Loads {
             offsets: vec![PAGE * 2 + 8],
             by,
@@ -363,8 +363,8 @@ fn translation_caches_draw_from_the_seed_and_from_streams_of_their_own() {
             .unwrap()
             .1
     };
-    let (core, other_core) = (CORE, Place::Core { core: 1 });
-    let other_device = Place::Element {
+    let (core, other_core) = (CORE, ExecutionPlace::Core { core: 1 });
+    let other_device = ExecutionPlace::Element {
         accelerator: 1,
         element: 0,
     };

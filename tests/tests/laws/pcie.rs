@@ -6,7 +6,7 @@ use cxlab_system::run::RunError;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{problems, report, scenario, shipped, try_run};
 use cxlab_workload::LOCAL_BASE;
-use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
+use cxlab_workload::thread::{Bases, ExecutionPlace, Thread, ThreadOp};
 
 const PCIE: &str = "accelerators[0].device.kind=\"pcie\"";
 
@@ -75,13 +75,13 @@ fn what_uses_dma_runs_on_a_pcie_device_as_on_one_of_type_1() {
 struct One(ThreadOp);
 
 impl Script for One {
-    fn threads(&self, _: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, _: Bases, place: ExecutionPlace) -> Vec<Thread> {
         let op = self.0;
         match place {
-            Place::Element { .. } => vec![Thread::new(move |t| async move {
+            ExecutionPlace::Element { .. } => vec![Thread::new(move |t| async move {
                 t.issue(op).await;
             })],
-            Place::Core { .. } => Vec::new(),
+            ExecutionPlace::Core { .. } => Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cxlab_system::report::Report;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{report, rows, shipped};
-use cxlab_workload::thread::{Bases, Place, Thread};
+use cxlab_workload::thread::{Bases, ExecutionPlace, Thread};
 
 /// Lines of each of the two vectors: 32 KiB, a quarter of the device's cache.
 const LINES: f64 = 512.0;
@@ -128,19 +128,21 @@ static LOADED: AtomicU64 = AtomicU64::new(0);
 struct Counting;
 
 impl Script for Counting {
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread> {
         let line = bases.local;
         match place {
-            Place::Element { accelerator: 0, .. } => vec![Thread::new(move |t| async move {
-                for count in 1..400 {
-                    t.store(line, count).await;
-                }
-            })],
-            Place::Element { .. } => vec![Thread::new(move |t| async move {
+            ExecutionPlace::Element { accelerator: 0, .. } => {
+                vec![Thread::new(move |t| async move {
+                    for count in 1..400 {
+                        t.store(line, count).await;
+                    }
+                })]
+            }
+            ExecutionPlace::Element { .. } => vec![Thread::new(move |t| async move {
                 t.compute(4_000).await;
                 LOADED.store(t.load(line).await, Ordering::Relaxed);
             })],
-            Place::Core { .. } => Vec::new(),
+            ExecutionPlace::Core { .. } => Vec::new(),
         }
     }
 }

@@ -6,8 +6,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_plan::Plan;
 use cxlab_system::analytic::PlanMemory;
 use cxlab_tests::{assert_close, plan, report};
-use cxlab_vm::memory::{Demand, Memory, Place};
-use cxlab_vm::model::{Limits, Model, Processors, Taken};
+use cxlab_vm::memory::{Demand, GuestLineAddr, Memory};
+use cxlab_vm::model::{Limits, Model, Processors, RecordResult};
 use cxlab_vm::ring::Record;
 
 /// One host, and one device behind a switch.
@@ -39,7 +39,7 @@ fn memory(plan: &Plan, hosts: &[usize]) -> GuestMemory {
 }
 
 /// Latency of a load that meets no other, in picoseconds.
-fn alone_ps(plan: &Plan, place: Place) -> Result<u64, cxlab_vm::memory::Stuck> {
+fn alone_ps(plan: &Plan, place: GuestLineAddr) -> Result<u64, cxlab_vm::memory::StuckBackend> {
     let mut memory = memory(plan, &[0]);
     let ticket = memory.issue(1_000_000, place, false);
     memory.finish(ticket).map(|at| at - 1_000_000)
@@ -76,7 +76,7 @@ fn a_load_alone_takes_what_the_engine_says_to_the_picosecond() {
         let text = scenario(FIXED, link, 1, r#"{ kind = "uniform", read_ratio = 1.0 }"#);
         let engine = report(&text, &[]);
         let plan = plan(&text, &[]);
-        let took = alone_ps(&plan, Place::cxl(12_345 * 64));
+        let took = alone_ps(&plan, GuestLineAddr::cxl(12_345 * 64));
         let expected = (engine.latency_ns.min * 1e3).round() as u64;
         assert_eq!(took, Ok(expected), "{link}");
     }
@@ -107,8 +107,8 @@ span = "{span}"
         let engine = report(&text, &[]);
         let plan = plan(&text, &[]);
         let place = match span {
-            "cxl" => Place::cxl(12_345 * 64),
-            _ => Place::local(12_345 * 64),
+            "cxl" => GuestLineAddr::cxl(12_345 * 64),
+            _ => GuestLineAddr::local(12_345 * 64),
         };
         let took = alone_ps(&plan, place);
         let host = plan.scenario.hosts[0].processor();
@@ -212,7 +212,7 @@ fn both(plan: &Plan, guests: [Guest<'_>; 2], count: u64) -> [f64; 2] {
             }
             (None, None) => panic!("nobody goes on"),
         };
-        if let (lane, Taken::Whole) = taken {
+        if let (lane, RecordResult::Whole) = taken {
             steps[lane] += 1;
             if steps.contains(&(count / 10)) && from[0].is_none() {
                 from = [0, 1].map(|lane| Some((steps[lane], model.charged_ps(lane))));
@@ -310,7 +310,7 @@ impl Alone {
         self.at_ps += 1_000_000_000;
         let at = self.at_ps;
         self.memory.advance(at);
-        let place = Place::cxl(line * 64).at(guest);
+        let place = GuestLineAddr::cxl(line * 64).at(guest);
         let (ticket, _) = self.memory.demand(at, place, demand)?;
         self.memory.finish(ticket).ok().map(|done| done - at)
     }

@@ -5,7 +5,7 @@
 use cxlab_engine::units::Picos;
 use cxlab_engine::{LocalRank, Monitor, Ranks};
 use cxlab_plan::Plan;
-use cxlab_system::checkpoint::{Checkpoints, Every};
+use cxlab_system::checkpoint::{CheckpointInterval, Checkpoints};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, division, run_ranked};
 use cxlab_tests::checkpoint::{go_on, run_saved, timeless};
@@ -187,9 +187,9 @@ fn where_a_window_ends_does_not_depend_on_threads_ranks_or_checkpoints() {
     });
     assert!(timeless(found.unwrap()) == expected);
     for every in [
-        Every::Simulated(Picos(3_000_000)),
-        Every::Requests(2_000),
-        Every::WarmUp,
+        CheckpointInterval::Simulated(Picos(3_000_000)),
+        CheckpointInterval::Requests(2_000),
+        CheckpointInterval::WarmUp,
     ] {
         let (report, saved) = run_saved(&plan, 1, every).unwrap();
         assert!(report == expected, "{every:?}");

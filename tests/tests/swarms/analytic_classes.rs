@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cxlab_engine::Monitor;
 use cxlab_plan::Plan;
-use cxlab_system::analytic::compare::{Compared, compare};
+use cxlab_system::analytic::compare::{ComparedNumber, compare};
 use cxlab_system::analytic::{AnalyticReport, analyze, calibrate};
 use cxlab_system::report::Report;
 use cxlab_system::run::RunError;
@@ -31,7 +31,7 @@ fn is_steady(engine: &Report, of: &str) -> bool {
 struct Table(BTreeMap<(usize, bool, String), Vec<f64>>);
 
 impl Table {
-    fn note(&mut self, seed: u64, number: &Compared) {
+    fn note(&mut self, seed: u64, number: &ComparedNumber) {
         let family = seed as usize % systems::FAMILIES.len();
         let key = (family, number.of != "all", number.error_class.to_string());
         let error = number.error.map_or(0.0, |error| 100.0 * error.abs());
@@ -115,7 +115,7 @@ fn hold(test: &str, seeds: std::ops::Range<u64>, form: fn(&Plan) -> Option<Analy
             numbers += 1;
             bounded += usize::from(number.error_class.bound().is_some());
         }
-        let outside: Vec<&Compared> = comparison
+        let outside: Vec<&ComparedNumber> = comparison
             .numbers
             .iter()
             .filter(|number| !number.holds)
@@ -199,13 +199,13 @@ fn shipped_scenarios_are_within_their_error_classes_or_refused() {
             Err(error) => panic!("{name}: {error}"),
         };
         let numbers = compare(&form, &engine).numbers;
-        let shown = |number: &Compared| {
+        let shown = |number: &ComparedNumber| {
             let error = number
                 .error
                 .map_or("-".to_owned(), |error| format!("{:+.1} %", 100.0 * error));
             format!("{error} | {}", number.error_class)
         };
-        let size = |number: &&Compared| number.error.unwrap_or(0.0).abs();
+        let size = |number: &&ComparedNumber| number.error.unwrap_or(0.0).abs();
         let hosts = numbers.iter().filter(|number| number.of != "all");
         let furthest = hosts
             .max_by(|a, b| size(a).total_cmp(&size(b)))

@@ -8,7 +8,7 @@ use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
 use cxlab_plan::Plan;
-use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
+use cxlab_system::checkpoint::{Checkpoint, CheckpointError, CheckpointInterval, Checkpoints};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run_with};
 use cxlab_tests::checkpoint::{Temporary, check, go_on, run_saved, timeless, watched_run};
@@ -100,7 +100,7 @@ fn a_host_knows_after_a_restore_which_devices_are_cut_off() {
     for text in [plain, processor] {
         let plan = plan(&text, &[]);
         let expected = run(&plan);
-        let every = Every::Simulated(Picos(170_000_000));
+        let every = CheckpointInterval::Simulated(Picos(170_000_000));
         let (report, bytes) = run_saved(&plan, 1, every).unwrap();
         assert!(report == expected && expected.failures.unwrap().timed_out > 0);
         let report = go_on(&plan, 2, bytes.unwrap()).unwrap();
@@ -113,7 +113,7 @@ fn what_cannot_be_saved_says_so_before_the_run() {
     // Threads of this kernel exchange values that are in no memory of the system.
     let rpc = "hosts[0].workload={ kind = \"rpc\" }";
     let plan = plan(&shipped("cohet-fpga"), &[rpc]);
-    let Err(RunError::Problems(problems)) = run_saved(&plan, 1, Every::WarmUp) else {
+    let Err(RunError::Problems(problems)) = run_saved(&plan, 1, CheckpointInterval::WarmUp) else {
         panic!("saved")
     };
     assert_eq!(problems[0].path, "hosts[0]");
@@ -136,7 +136,7 @@ fn small(measure: &str) -> Plan {
 #[test]
 fn one_warm_up_serves_many_measurements() {
     let first = small("requests = 800, warmup_requests = 400");
-    let (_, bytes) = run_saved(&first, 1, Every::WarmUp).unwrap();
+    let (_, bytes) = run_saved(&first, 1, CheckpointInterval::WarmUp).unwrap();
     let bytes = bytes.expect("it warms up");
     for measure in [
         "requests = 800, warmup_requests = 400",
@@ -154,7 +154,7 @@ fn a_window_that_has_not_ended_may_end_elsewhere() {
     // Saved during the warm-up, and during the measurement.
     let first = small("duration = \"9 us\", warmup_time = \"3 us\"");
     let saved = |every| {
-        let saved = run_saved(&first, 1, Every::Simulated(Picos(every)));
+        let saved = run_saved(&first, 1, CheckpointInterval::Simulated(Picos(every)));
         saved.unwrap().1.unwrap()
     };
     let (warming, measuring) = (saved(7_000_000), saved(11_000_000));
@@ -184,10 +184,10 @@ fn each_kind_of_interval_writes_checkpoints_and_changes_nothing() {
     let plan = small("requests = 3000");
     let expected = run(&plan);
     for every in [
-        Every::Requests(500),
-        Every::Wall(Duration::from_micros(200)),
-        Every::Simulated(Picos(1_700_000)),
-        Every::WarmUp,
+        CheckpointInterval::Requests(500),
+        CheckpointInterval::Wall(Duration::from_micros(200)),
+        CheckpointInterval::Simulated(Picos(1_700_000)),
+        CheckpointInterval::WarmUp,
     ] {
         let (report, bytes) = run_saved(&plan, 2, every).unwrap();
         assert!(report == expected, "{every:?}");
@@ -199,7 +199,7 @@ fn each_kind_of_interval_writes_checkpoints_and_changes_nothing() {
 #[test]
 fn a_run_that_goes_on_tells_of_what_was_done_before() {
     let plan = small("requests = 3000");
-    let (_, bytes) = run_saved(&plan, 1, Every::Requests(1000)).unwrap();
+    let (_, bytes) = run_saved(&plan, 1, CheckpointInterval::Requests(1000)).unwrap();
     let [whole, rest] = [None, bytes].map(|bytes| {
         let checkpoint = bytes.map(|bytes| Checkpoint::of("saved", bytes).unwrap());
         let checkpoints = Checkpoints {
@@ -224,7 +224,7 @@ fn a_checkpoint_does_not_depend_on_how_many_threads_wrote_it() {
         "cluster-stream",
     ] {
         let plan = plan(&shipped(name), &["measure={ requests = 2000 }"]);
-        let every = Every::Simulated(Picos(1_500_000));
+        let every = CheckpointInterval::Simulated(Picos(1_500_000));
         let [one, three] = [1, 3].map(|threads| run_saved(&plan, threads, every).unwrap().1);
         assert!(one.is_some() && one == three, "{name}");
     }
@@ -233,7 +233,7 @@ fn a_checkpoint_does_not_depend_on_how_many_threads_wrote_it() {
 #[test]
 fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
     let of = small("requests = 1000");
-    let (_, bytes) = run_saved(&of, 1, Every::WarmUp).unwrap();
+    let (_, bytes) = run_saved(&of, 1, CheckpointInterval::WarmUp).unwrap();
     let bytes = bytes.unwrap();
     for (change, message) in [
         ("seed=2", "found a checkpoint of a run with seed 1"),
@@ -272,7 +272,7 @@ fn with_hash(mut bytes: Vec<u8>) -> Vec<u8> {
 fn no_damaged_checkpoint_is_taken_and_no_forged_one_ends_the_reader() {
     let measure = "measure={ requests = 300, warmup_requests = 100 }";
     let plan = plan(&shipped("direct"), &[measure]);
-    let (_, bytes) = run_saved(&plan, 1, Every::WarmUp).unwrap();
+    let (_, bytes) = run_saved(&plan, 1, CheckpointInterval::WarmUp).unwrap();
     let bytes = bytes.unwrap();
     let mut rng = StreamRng::new(1, "damage");
     let mut read = 0;
@@ -318,7 +318,7 @@ fn interrupted(plan: &Plan, threads: usize, after: u32) -> (Report, Option<Vec<u
         monitor: &monitor,
         rows: Some(&mut rows),
     };
-    let hourly = Every::Wall(Duration::from_secs(3600));
+    let hourly = CheckpointInterval::Wall(Duration::from_secs(3600));
     let checkpoints = Checkpoints {
         write: Some((hourly, &file.0)),
         ..Checkpoints::default()

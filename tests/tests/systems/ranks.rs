@@ -5,7 +5,7 @@
 use cxlab_engine::units::Picos;
 use cxlab_engine::{LocalRank, Monitor, Ranks};
 use cxlab_plan::Plan;
-use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
+use cxlab_system::checkpoint::{Checkpoint, CheckpointInterval, Checkpoints};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, describe_division, division, run_ranked};
 use cxlab_tests::checkpoint::{Temporary, go_on, timeless};
@@ -15,7 +15,7 @@ use cxlab_tests::{plan, shipped, try_run};
 fn on_ranks(
     plan: &Plan,
     size: usize,
-    write: Option<(Every, &std::path::Path)>,
+    write: Option<(CheckpointInterval, &std::path::Path)>,
     restore: Option<&[u8]>,
 ) -> Result<Report, RunError> {
     std::thread::scope(|scope| {
@@ -114,9 +114,9 @@ fn what_ranks_saved_goes_on_without_them_and_the_other_way_round() {
 fn goes_on(plan: &Plan) {
     let expected = alone(plan);
     for every in [
-        Every::Simulated(Picos(1_300_000)),
-        Every::Requests(500),
-        Every::WarmUp,
+        CheckpointInterval::Simulated(Picos(1_300_000)),
+        CheckpointInterval::Requests(500),
+        CheckpointInterval::WarmUp,
     ] {
         let file = Temporary::default();
         let report = on_ranks(plan, 2, Some((every, &file.0)), None).unwrap();

@@ -7,7 +7,7 @@ use cxlab_system::run::RunError;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, shipped, try_run};
 use cxlab_workload::Image;
-use cxlab_workload::thread::{Bases, Place, Thread};
+use cxlab_workload::thread::{Bases, ExecutionPlace, Thread};
 
 /// The shared lines in the writer's addresses. The reader has 256 MiB before them.
 const FIRST: u64 = 0;
@@ -34,7 +34,7 @@ struct Reader(Care);
 const STEP: u32 = 100_000;
 
 impl Script for Writer {
-    fn threads(&self, _: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, _: Bases, place: ExecutionPlace) -> Vec<Thread> {
         let care = self.0;
         let thread = Thread::new(move |t| async move {
             for number in 1..3 {
@@ -47,14 +47,14 @@ impl Script for Writer {
             }
         });
         match place {
-            Place::Core { core: 0 } => vec![thread],
+            ExecutionPlace::Core { core: 0 } => vec![thread],
             _ => Vec::new(),
         }
     }
 }
 
 impl Script for Reader {
-    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+    fn threads(&self, bases: Bases, place: ExecutionPlace) -> Vec<Thread> {
         let care = self.0;
         let thread = Thread::new(move |t| async move {
             t.compute(STEP / 2).await;
@@ -68,7 +68,7 @@ impl Script for Reader {
             }
         });
         match place {
-            Place::Core { core: 0 } => vec![thread],
+            ExecutionPlace::Core { core: 0 } => vec![thread],
             _ => Vec::new(),
         }
     }

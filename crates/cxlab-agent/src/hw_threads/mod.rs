@@ -23,7 +23,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_workload::thread::{Next, Thread, ThreadOp, Token, UNCOUNTED};
+use cxlab_workload::thread::{NextAction, Thread, ThreadOp, Token, UNCOUNTED};
 use cxlab_workload::{Image, LOCAL_BASE, Phase};
 use serde::{Deserialize, Serialize};
 
@@ -463,20 +463,20 @@ impl HwThreads {
         };
         loop {
             match thread.next_op() {
-                Next::Op(token, ThreadOp::Mark { .. }, _) => thread.complete(token, 0),
-                Next::Op(token, ThreadOp::Time, _) => thread.complete(token, now.0),
-                Next::Op(token, ThreadOp::Count { operations }, phase) => {
+                NextAction::Op(token, ThreadOp::Mark { .. }, _) => thread.complete(token, 0),
+                NextAction::Op(token, ThreadOp::Time, _) => thread.complete(token, now.0),
+                NextAction::Op(token, ThreadOp::Count { operations }, phase) => {
                     let phase = &mut self.phases[usize::from(phase)];
                     phase.operations += u64::from(operations);
                     phase.end = phase.end.max(now);
                     thread.complete(token, 0);
                 }
-                Next::Op(token, op, phase) => {
+                NextAction::Op(token, op, phase) => {
                     let op = OutstandingOp::new(op, token, hw_thread, phase, now);
                     return NextOp::Op(self.hold(hw_thread, op));
                 }
-                Next::Blocked => return NextOp::Nothing,
-                Next::Finished => {
+                NextAction::Blocked => return NextOp::Nothing,
+                NextAction::Finished => {
                     one.ended = true;
                     return NextOp::Nothing;
                 }

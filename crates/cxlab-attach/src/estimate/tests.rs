@@ -53,7 +53,7 @@ fn answer(latency_ns: f64) -> [Answer; 2] {
 
 /// A machine whose lines take these times.
 fn here(miss_ns: f64, apart_ns: f64, stream_ns: f64) -> Machine {
-    let here = Some(Here {
+    let here = Some(LocalLineTime {
         miss_ns,
         apart_ns,
         stream_ns,
@@ -264,7 +264,7 @@ fn cpu_time_has_the_price_of_the_window_that_is_nearest() {
         code: vec![(2, 2560)],
         ..window(85)
     };
-    let mut waiting = Waiting::default();
+    let mut waiting = UnpricedTime::default();
     let mut by_phase: BTreeMap<PhaseId, f64> = BTreeMap::new();
     let mut delay = 0.0;
     // A window each 100 ns of CPU time, sampled each 10 ns.
@@ -304,7 +304,7 @@ fn an_instruction_belongs_to_the_code_that_has_most_of_its_own_there() {
 
 #[test]
 fn what_no_window_was_seen_of_waits_for_one() {
-    let mut waiting = Waiting::default();
+    let mut waiting = UnpricedTime::default();
     assert_eq!(waiting.pass(30.0), None);
     assert_eq!(waiting.end(None), None);
     assert_eq!(waiting.ns(), 30.0);

@@ -284,7 +284,7 @@ fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
     assert_eq!(block(&chain, 2.0).waits(0.0), 0.0);
     // On this machine, a chain takes its latencies, and parallel lines take twice as long.
     let time_here = |block: &BlockUse, stream_ns| {
-        let here = Here {
+        let here = LocalLineTime {
             miss_ns: 90.0,
             apart_ns: 180.0,
             stream_ns,

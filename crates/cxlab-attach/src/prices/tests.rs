@@ -3,7 +3,7 @@ use crate::fabric::tests::Fixed;
 use crate::model::Step;
 use crate::placement::Placement;
 use crate::process::tests::machine;
-use crate::progress::{GENERAL, Place};
+use crate::progress::{GENERAL, ThreadPlace};
 use crate::reuse::WindowTrace;
 use crate::sys;
 
@@ -18,20 +18,20 @@ fn facts() -> Facts {
 }
 
 /// A place in a loop of four instructions, whose counter is in the first register.
-fn at(code: u64, executed: u64) -> Place {
+fn at(code: u64, executed: u64) -> ThreadPlace {
     let mut values = [0; GENERAL];
     values[0] = executed / 4;
     let code = code + executed % 4;
-    Place { code, values }
+    ThreadPlace { code, values }
 }
 
 /// A window of such a loop, which does not wait for memory.
 fn window(followed: &mut Followed<'_>, code: u64) -> PhaseId {
-    let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
+    let places: Vec<ThreadPlace> = (0..100).map(|executed| at(code, executed)).collect();
     add(followed, code, &places)
 }
 
-fn add(followed: &mut Followed<'_>, code: u64, places: &[Place]) -> PhaseId {
+fn add(followed: &mut Followed<'_>, code: u64, places: &[ThreadPlace]) -> PhaseId {
     let trace = WindowTrace::new(vec![Step::default().at(code); 100], 0, &mut |_| None);
     let prices = &followed.prices;
     let (facts, fabric) = (&prices.facts, &*prices.fabric);
@@ -88,9 +88,9 @@ impl<'a> Followed<'a> {
     }
 
     /// Samples the thread after another millisecond of CPU time.
-    fn look(&mut self, place: Place) {
+    fn look(&mut self, place: ThreadPlace) {
         let cpu_ns = 1e6;
-        self.thread.stretch.add(Spent {
+        self.thread.stretch.add(SpentTime {
             cpu_ns,
             user_ns: cpu_ns,
             lines: 0.0,

@@ -68,11 +68,11 @@ impl Walk {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> ThreadPlace {
         let mut values = [0; GENERAL];
         values[0] = self.executed / STEP;
         let code = 0x1000 + self.executed % STEP;
-        Place { code, values }
+        ThreadPlace { code, values }
     }
 
     /// A window of 100 steps, and 10 before.
@@ -110,7 +110,7 @@ impl Walk {
     }
 
     /// What decides, and the misses of a step.
-    fn judged(&mut self, phase: PhaseId, facts: &Facts) -> (Judged, f64) {
+    fn judged(&mut self, phase: PhaseId, facts: &Facts) -> (MissRule, f64) {
         let known = self.process.estimate(phase, facts, &ONE).unwrap();
         let reads = known.estimate.rates[0].reads * known.estimate.instruction_ns();
         (known.judged, reads * STEP as f64)
@@ -128,7 +128,7 @@ fn lines_decide_where_few_of_a_page_are_used() {
     walk.run(phase, 45.0);
     // A walk of 45 ns a step uses 5 MiB here.
     let (judged, misses) = walk.judged(phase, &facts(true));
-    assert_eq!((judged, misses), (Judged::Time, 0.0));
+    assert_eq!((judged, misses), (MissRule::Time, 0.0));
     assert_eq!(walk.process.wants_windows(), (true, true));
     for _ in 1..FIRST_WINDOWS {
         assert_eq!(walk.window(), phase);
@@ -137,7 +137,7 @@ fn lines_decide_where_few_of_a_page_are_used() {
     for own in [true, false] {
         walk.process.estimates.clear();
         let (judged, misses) = walk.judged(phase, &facts(own));
-        assert_eq!((judged, misses), (Judged::Lines, 0.0));
+        assert_eq!((judged, misses), (MissRule::Lines, 0.0));
     }
 }
 
@@ -151,16 +151,16 @@ fn misses_are_bounded_by_time_where_all_lines_are_used() {
     }
     walk.run(phase, 135.0);
     let (judged, misses) = walk.judged(phase, &facts(true));
-    assert_eq!((judged, misses > 0.8), (Judged::Pages, true));
+    assert_eq!((judged, misses > 0.8), (MissRule::Pages, true));
     // A walk of 100 ns a step uses 16 MiB and more here, half of which a cache of 8 MiB holds.
     walk.run(phase, 100.0);
     let (judged, misses) = walk.judged(phase, &facts(true));
-    assert_eq!(judged, Judged::Time);
+    assert_eq!(judged, MissRule::Time);
     assert!(misses > 0.5 && misses < 1.1 * 100.0 / MISS_NS, "{misses}");
     // On a machine that the user described, the program's time says nothing.
     walk.process.estimates.clear();
     let (judged, misses) = walk.judged(phase, &facts(false));
-    assert_eq!(judged, Judged::Pages);
+    assert_eq!(judged, MissRule::Pages);
     assert!((misses / 0.875 - 1.0).abs() < 0.05, "{misses}");
 }
 
@@ -188,7 +188,7 @@ fn watched_lines_decide_how_many_miss() {
         let (judged, misses) = walk.judged(phase, &facts(true));
         assert!(!walk.process.is_undecided(phase));
         let expected = if again { 0.0 } else { 1.0 };
-        assert_eq!(judged, Judged::Reuse);
+        assert_eq!(judged, MissRule::Reuse);
         assert!((misses - expected).abs() < 0.05, "{again}: {misses}");
         walk.process.locality.times = Default::default();
     }
@@ -203,7 +203,7 @@ fn pages_decide_where_all_lines_are_used_and_there_is_time() {
     }
     walk.run(phase, 170.0);
     let (judged, misses) = walk.judged(phase, &facts(true));
-    assert_eq!(judged, Judged::Pages);
+    assert_eq!(judged, MissRule::Pages);
     assert!((misses / 0.875 - 1.0).abs() < 0.05, "{misses}");
     assert!(!walk.process.wants_windows().1);
 }

@@ -7,7 +7,7 @@
 //! time of a lookup there is taken from the local latency. Which pools the misses are in is known of sampled loads, each of which counts for the loads that it
 //! stands for times its own latency.
 //!
-//! Where no event counts that time ([`How`]), it is between the time that the program is seen to stand still, or that
+//! Where no event counts that time ([`OutstandingMethod`]), it is between the time that the program is seen to stand still, or that
 //! of its misses if as many as possible are outstanding at once, and that of its misses one after the other.
 //!
 //! Left out: computing that a longer wait would hide, lines that are written back, and changes of what caches hold.
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::space::{KERNELS, NOT_RECORDED, Spaces};
 use super::{LAST_LEVEL, Profile, ProfileError, Role};
 use crate::fabric::{Answer, Demand, Fabric, settled};
-use crate::located::{LocatedPhase, Use};
+use crate::located::{LocatedPhase, MissCost};
 use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::recording::{CodePlace, FORMAT, Object, Recording, StackUse};
@@ -40,7 +40,7 @@ const ERRORS: f64 = 2.0;
 
 /// The machine that a profile is of.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Sampled {
+pub struct SampledMachine {
     /// Latency of its memory in nanoseconds.
     pub local_ns: f64,
     /// Time in nanoseconds until the last level cache is known not to have a line, from which on events of the
@@ -55,7 +55,7 @@ pub struct Sampled {
 /// How it is known for how long a program has misses outstanding.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum OutstandingMethod {
     /// An event counts it.
     Counted,
     /// It is between bounds; their geometric mean stands for it.
@@ -65,7 +65,7 @@ pub enum How {
 /// Time with misses outstanding, natively, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Outstanding {
-    how: How,
+    how: OutstandingMethod,
     /// The part that one miss has, if it is outstanding alone.
     each_ns: f64,
     least_ns: f64,
@@ -76,10 +76,10 @@ struct Outstanding {
 /// What CXL memory would have cost.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ProfileCost {
-    /// The slowdown. Its interval has what the number of samples leaves open, and the bounds of [`How::Between`].
+    /// The slowdown. Its interval has what the number of samples leaves open, and the bounds of [`OutstandingMethod::Between`].
     pub slowdown: Slowdown,
     /// How the time with misses outstanding is known.
-    pub how: How,
+    pub how: OutstandingMethod,
     /// Time with misses outstanding, natively, in seconds.
     pub outstanding_s: f64,
     /// Use of each pool.
@@ -117,7 +117,7 @@ impl ProfileCost {
 }
 
 /// Loads of a profile with their pools.
-struct Placed {
+struct PooledLoads {
     pool: usize,
     /// Number of a place in the code, of calls, and of an object.
     place: u32,
@@ -139,7 +139,7 @@ impl Profile {
         &self,
         fabric: &mut dyn Fabric,
         placement: Placement,
-        machine: &Sampled,
+        machine: &SampledMachine,
     ) -> Result<ProfileCost, ProfileError> {
         let clock = Clock::of(self, machine)?;
         let mut numbers = Numbers::default();
@@ -196,7 +196,7 @@ impl Profile {
             least: factor(delay(&answers, least) * (1.0 - open).max(0.0)),
             most: factor(delay(&answers, most) * (1.0 + open)),
         };
-        let weights = |load: &Placed| load.part * added(&answers, load.pool, machine.local_ns);
+        let weights = |load: &PooledLoads| load.part * added(&answers, load.pool, machine.local_ns);
         let located = located(&placed, delay_ns, scale, &weights);
         let here = (outstanding.ns - beyond_ns) / outstanding.each_ns;
         let waits = [here, beyond_ns / outstanding.each_ns];
@@ -215,7 +215,7 @@ impl Profile {
     }
 
     /// Time of a load that hits the last level cache, by samples or else by what is known of the machine.
-    fn lookup(&self, clock: &Clock, machine: &Sampled) -> Option<f64> {
+    fn lookup(&self, clock: &Clock, machine: &SampledMachine) -> Option<f64> {
         let hits = self.samples.found.get(LAST_LEVEL);
         let hits = hits.filter(|found| found.mean_cycles > 0.0);
         let sampled = hits.zip(clock.cycle_ns);
@@ -224,7 +224,11 @@ impl Profile {
     }
 
     /// For how long the program has misses outstanding natively.
-    fn outstanding(&self, clock: &Clock, machine: &Sampled) -> Result<Outstanding, ProfileError> {
+    fn outstanding(
+        &self,
+        clock: &Clock,
+        machine: &SampledMachine,
+    ) -> Result<Outstanding, ProfileError> {
         let counted = self.sum(Role::Outstanding);
         let stalled = self.sum(Role::Stalls);
         let loads = self.loads.iter();
@@ -257,7 +261,7 @@ impl Profile {
             let lookup_ns = self.lookup(clock, machine).unwrap_or(0.0);
             let each_ns = machine.local_ns - lookup_ns;
             return Ok(Outstanding {
-                how: How::Counted,
+                how: OutstandingMethod::Counted,
                 each_ns: each_ns.max(LEAST_EACH * machine.local_ns),
                 least_ns: ns,
                 ns,
@@ -274,7 +278,7 @@ impl Profile {
             false => alone_ns.clamp(least_ns, clock.cpu_ns),
         };
         Ok(Outstanding {
-            how: How::Between,
+            how: OutstandingMethod::Between,
             each_ns: machine.local_ns,
             least_ns,
             ns: (least_ns * most_ns).sqrt(),
@@ -288,7 +292,7 @@ impl Profile {
         fabric: &dyn Fabric,
         spaces: &mut Spaces<'_>,
         numbers: &mut Numbers,
-    ) -> (Vec<Placed>, f64) {
+    ) -> (Vec<PooledLoads>, f64) {
         let has_weights = self.loads.iter().any(|load| load.cycles > 0);
         let mut placed = Vec::with_capacity(self.loads.len());
         let (mut without, mut all) = (0.0, 0.0);
@@ -313,7 +317,7 @@ impl Profile {
             };
             let calls = self.calls.get(load.calls as usize);
             let calls = calls.map_or(&[][..], Vec::as_slice);
-            placed.push(Placed {
+            placed.push(PooledLoads {
                 pool,
                 place: numbers.place(space, load.ip),
                 stack: numbers.stack(space, calls, load.ip),
@@ -326,7 +330,7 @@ impl Profile {
     }
 
     /// Standard error of the delay by the number of samples, as a part of it.
-    fn sampling_error(&self, placed: &[Placed]) -> f64 {
+    fn sampling_error(&self, placed: &[PooledLoads]) -> f64 {
         let sum: f64 = placed.iter().map(|load| load.part).sum();
         let squares: f64 = placed.iter().map(|load| load.part * load.part).sum();
         let loads = share(squares, sum * sum);
@@ -353,7 +357,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(placed: &[Placed], pools: usize) -> Sums {
+    fn of(placed: &[PooledLoads], pools: usize) -> Sums {
         let mut sums = Sums {
             lines: vec![0.0; pools],
             parts: vec![0.0; pools],
@@ -443,7 +447,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn of(profile: &Profile, machine: &Sampled) -> Result<Clock, ProfileError> {
+    fn of(profile: &Profile, machine: &SampledMachine) -> Result<Clock, ProfileError> {
         let clock = profile.sum(Role::Clock).map(|(ns, _)| ns);
         let cycles = profile.sum(Role::Cycles);
         let cycles = cycles.map(|(all, _)| all).filter(|cycles| *cycles > 0.0);
@@ -473,15 +477,15 @@ fn nominal_cycle_ns(processor: &str) -> Option<f64> {
 /// Delay and lines by calls, and of those by place in the code and by memory. Each load has the part of the delay that
 /// its weight has.
 fn located(
-    placed: &[Placed],
+    placed: &[PooledLoads],
     delay_ns: f64,
     scale: f64,
-    weight: &dyn Fn(&Placed) -> f64,
+    weight: &dyn Fn(&PooledLoads) -> f64,
 ) -> Vec<LocatedPhase> {
     let all: f64 = placed.iter().map(weight).sum();
     let mut located: BTreeMap<u32, LocatedPhase> = BTreeMap::new();
     for load in placed {
-        let used = Use {
+        let used = MissCost {
             lines: scale * load.lines,
             delay_ns: delay_ns * share(weight(load), all),
         };

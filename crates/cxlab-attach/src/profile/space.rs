@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cxlab_perf::Mapped;
+use cxlab_perf::MemoryMapping;
 
 use crate::placement::{Layout, Placement, Region};
 
@@ -14,7 +14,7 @@ pub(super) type Pid = i32;
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// Memory was mapped.
-    Mapped(Mapped),
+    Mapped(MemoryMapping),
     /// Another program is executed: nothing is left.
     Executes(Pid),
     /// A process has its parent's memory.
@@ -208,10 +208,10 @@ impl<'a> Spaces<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::Place;
+    use crate::placement::MemoryPlace;
 
     fn mapped(start: u64, bytes: u64, name: &str) -> Change {
-        Change::Mapped(Mapped {
+        Change::Mapped(MemoryMapping {
             pid: 5,
             start,
             bytes,
@@ -265,9 +265,9 @@ mod tests {
         ];
         let mut spaces = Spaces::new(Placement::LocalFirst(0x1_0000), &history);
         let (_, layout) = spaces.at(1, 5, 0x10_0000);
-        assert_eq!(layout.place(0x10_0000), Some(Place::Local));
+        assert_eq!(layout.place(0x10_0000), Some(MemoryPlace::Local));
         let (_, layout) = spaces.at(2, 5, 0x90_0000);
-        assert_eq!(layout.place(0x10_0000), Some(Place::Local));
-        assert_eq!(layout.place(0x90_0000), Some(Place::Cxl(0)));
+        assert_eq!(layout.place(0x10_0000), Some(MemoryPlace::Local));
+        assert_eq!(layout.place(0x90_0000), Some(MemoryPlace::Cxl(0)));
     }
 }

@@ -1,9 +1,9 @@
 use std::io::Cursor;
 
 use cxlab_perf::encode::{self, Event};
-use cxlab_perf::{Attr, DataSource, Mapped, Record, Weight, flag};
+use cxlab_perf::{Attr, DataSource, MemoryMapping, Record, Weight, flag};
 
-use super::cost::{How, ProfileCost, Sampled};
+use super::cost::{OutstandingMethod, ProfileCost, SampledMachine};
 use super::*;
 use crate::fabric::tests::two;
 use crate::model::Overlap;
@@ -89,7 +89,7 @@ impl Perf {
     }
 
     fn map(&mut self, start: u64, bytes: u64, name: &str) {
-        let mapped = Mapped {
+        let mapped = MemoryMapping {
             pid: PID,
             start,
             bytes,
@@ -113,7 +113,7 @@ impl Perf {
     }
 
     /// A load that took so many cycles.
-    fn load(&mut self, address: u64, found: Found, cycles: u32, retire_cycles: u16) {
+    fn load(&mut self, address: u64, found: LoadOrigin, cycles: u32, retire_cycles: u16) {
         let sample = Sample {
             address: Some(address),
             weight: Some(Weight {
@@ -141,7 +141,7 @@ impl Perf {
     }
 
     fn cost(&self) -> Result<ProfileCost, ProfileError> {
-        let machine = Sampled {
+        let machine = SampledMachine {
             local_ns: 100.0,
             lookup_ns: None,
             overlap: Overlap {
@@ -154,7 +154,7 @@ impl Perf {
     }
 }
 
-const MEMORY: Found = Found::Memory {
+const MEMORY: LoadOrigin = LoadOrigin::Memory {
     remote: false,
     cxl: false,
 };
@@ -174,7 +174,7 @@ fn half_waits() -> Perf {
     for _ in 0..10 {
         perf.load(FAR + 64, MEMORY, 200, 0);
     }
-    perf.load(NEAR, Found::Cache(1), 4, 0);
+    perf.load(NEAR, LoadOrigin::Cache(1), 4, 0);
     perf.count(CLOCK, 1_000_000_000);
     perf.count(CYCLES, 2_000_000_000);
     for _ in 0..1_000 {
@@ -186,7 +186,7 @@ fn half_waits() -> Perf {
 #[test]
 fn waits_are_longer_by_the_part_that_latency_is() {
     let found = half_waits().cost().unwrap();
-    assert_eq!(found.how, How::Counted);
+    assert_eq!(found.how, OutstandingMethod::Counted);
     near(found.outstanding_s, 0.5);
     // 3/8 s wait for 200 instead of 100 ns, and 1/8 s for 500.
     near(found.slowdown.factor, 1.0 + 0.375 + 0.5);
@@ -206,7 +206,7 @@ fn waits_are_longer_by_the_part_that_latency_is() {
 fn a_lookup_is_not_counted_as_outstanding() {
     let mut perf = half_waits();
     for _ in 0..5 {
-        perf.load(NEAR, Found::Cache(3), 40, 0);
+        perf.load(NEAR, LoadOrigin::Cache(3), 40, 0);
     }
     // 40 cycles of 0.5 ns, so that each miss is outstanding for 80 ns.
     let found = perf.cost().unwrap();
@@ -219,7 +219,7 @@ fn a_lookup_is_not_counted_as_outstanding() {
 fn loads_count_by_their_own_latency() {
     let mut perf = half_waits();
     for _ in 0..10 {
-        perf.load(FAR, Found::UnderWay, 400, 0);
+        perf.load(FAR, LoadOrigin::UnderWay, 400, 0);
     }
     let found = perf.cost().unwrap();
     // 6000 of 12000 cycles are of the far MiB, and loads that merged with a fill are no misses.
@@ -241,7 +241,7 @@ fn stalls_and_late_retirement_are_the_least() {
             perf.count(STALLS, stalls);
         }
         let found = perf.cost().unwrap();
-        assert_eq!(found.how, How::Between);
+        assert_eq!(found.how, OutstandingMethod::Between);
         found.outstanding_s
     };
     // A hundred thousand misses of 100 ns: 10 ms alone, and 2.5 ms four at a time.
@@ -260,7 +260,7 @@ fn without_that_time_the_interval_is_from_all_at_once_to_one_by_one() {
     }
     perf.count(CLOCK, 100_000_000);
     let found = perf.cost().unwrap();
-    assert_eq!(found.how, How::Between);
+    assert_eq!(found.how, OutstandingMethod::Between);
     // 400,000 misses of 100 ns: 40 ms alone, and 10 ms four at a time. Each waits for 100 ns more.
     near(found.slowdown.least, 1.0 + 0.1 * 0.9);
     near(found.slowdown.most, 1.0 + 0.4 * 1.1);
@@ -290,7 +290,7 @@ fn what_lacks_something_is_refused() {
     perf.count(CYCLES, 1_000_000);
     perf.count(OUTSTANDING, 500_000);
     refused(&perf, "found no sample of ibs_op//");
-    perf.load(NEAR, Found::Cache(1), 4, 0);
+    perf.load(NEAR, LoadOrigin::Cache(1), 4, 0);
     refused(&perf, "no load was sampled that says where they are");
     // No addresses.
     let mut without = half_waits();
@@ -313,7 +313,7 @@ fn what_lacks_something_is_refused() {
 fn delay_is_told_by_place_and_memory_and_adds_up() {
     let found = half_waits().cost().unwrap();
     assert_eq!(found.recording.images, ["/usr/bin/program"]);
-    let delay = |used: &BTreeMap<u32, crate::located::Use>| -> f64 {
+    let delay = |used: &BTreeMap<u32, crate::located::MissCost>| -> f64 {
         used.values().map(|used| used.delay_ns).sum()
     };
     let phases = &found.located;

@@ -9,15 +9,15 @@ use crate::knuth;
 struct Program {
     values: Values,
     executed: u64,
-    stepped: Option<Vec<Place>>,
+    stepped: Option<Vec<ThreadPlace>>,
     /// Instruction numbers at which the program is sampled, and the samples.
     looks: VecDeque<u64>,
-    seen: Vec<(u64, Place)>,
+    seen: Vec<(u64, ThreadPlace)>,
 }
 
 impl Program {
     fn at(&mut self, code: u64) {
-        let place = Place {
+        let place = ThreadPlace {
             code,
             values: self.values,
         };
@@ -58,7 +58,7 @@ fn rows(program: &mut Program, rows: u64, cells: u64) {
 /// Number of instructions of a window.
 const WINDOW: usize = 4000;
 
-fn window(run: impl Fn(&mut Program)) -> Vec<Place> {
+fn window(run: impl Fn(&mut Program)) -> Vec<ThreadPlace> {
     let mut program = Program {
         stepped: Some(Vec::new()),
         ..Program::default()
@@ -68,7 +68,7 @@ fn window(run: impl Fn(&mut Program)) -> Vec<Place> {
 }
 
 /// Samples a program every `every` instructions.
-fn looked(every: u64, run: impl Fn(&mut Program)) -> Vec<(u64, Place)> {
+fn looked(every: u64, run: impl Fn(&mut Program)) -> Vec<(u64, ThreadPlace)> {
     let mut program = Program {
         looks: (1..).map(|at| at * every).take(4000).collect(),
         ..Program::default()
@@ -127,10 +127,10 @@ fn a_register_counts_only_where_it_has_its_meaning() {
 fn values_without_order_and_few_changes_count_nothing() {
     let mut state = 1;
     for _ in 0..100 {
-        let steps: Vec<Place> = (0..400)
+        let steps: Vec<ThreadPlace> = (0..400)
             .map(|at| {
                 let (code, values) = (at % 4, from_fn(|_| knuth(&mut state) >> 20));
-                Place { code, values }
+                ThreadPlace { code, values }
             })
             .collect();
         assert_eq!(advances(&steps), []);
@@ -147,7 +147,7 @@ struct Sums(f64, f64, f64);
 
 impl Sums {
     /// Adds an interval between two samples, `slower` times as long as usually.
-    fn add(&mut self, progress: &mut Progress, pair: [&(u64, Place); 2], slower: f64) {
+    fn add(&mut self, progress: &mut Progress, pair: [&(u64, ThreadPlace); 2], slower: f64) {
         let [(from, before), (to, after)] = pair;
         let executed = (to - from) as f64;
         let (cpu_ns, plain) = (executed * EACH_NS * slower, slower == 1.0);
@@ -160,7 +160,7 @@ impl Sums {
 
 /// Feeds samples to `progress`, and returns the counted, the executed of the
 /// counted, and all instructions.
-fn fed(progress: &mut Progress, seen: &[(u64, Place)], slower: f64) -> (f64, f64, f64) {
+fn fed(progress: &mut Progress, seen: &[(u64, ThreadPlace)], slower: f64) -> (f64, f64, f64) {
     let mut sums = Sums::default();
     for pair in seen.windows(2) {
         sums.add(progress, [&pair[0], &pair[1]], slower);

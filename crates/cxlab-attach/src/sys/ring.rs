@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cxlab_perf::{Attr, Record, Wrong, read_format, ring};
+use cxlab_perf::{Attr, Record, RecordError, read_format, ring};
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::Tid;
@@ -67,8 +67,8 @@ impl Ring {
     /// Takes all records that have been written.
     ///
     /// # Errors
-    /// [`Wrong`] if the bytes are no records of that event. What was written until now is then lost.
-    pub fn take(&mut self, each: &mut dyn FnMut(Record<'_>)) -> Result<(), Wrong> {
+    /// [`RecordError`] if the bytes are no records of that event. What was written until now is then lost.
+    pub fn take(&mut self, each: &mut dyn FnMut(Record<'_>)) -> Result<(), RecordError> {
         let head = self.word(HEAD).load(Ordering::Acquire);
         let tail = self.word(TAIL).load(Ordering::Relaxed);
         let (at, size) = (

@@ -5,12 +5,12 @@ use std::time::Instant;
 use super::Tracer;
 use crate::estimate::PhaseId;
 use crate::maps;
-use crate::progress::Place;
+use crate::progress::ThreadPlace;
 use crate::recording::StackId;
 use crate::reuse::WindowTrace;
 use crate::sys::{self, Resume, Tid};
 use crate::thread::State;
-use crate::window::{self, After};
+use crate::window::{self, AfterWindow};
 
 /// Breakpoints of an x86-64 processor, and so lines that a thread watches at most.
 const BREAKPOINTS: usize = 4;
@@ -19,7 +19,7 @@ const MOST_WATCHED: usize = 256;
 
 /// Where a thread was, and the calls that led there, if they are recorded.
 pub(super) struct Sample {
-    place: Place,
+    place: ThreadPlace,
     /// The phase of its code, if a window has been there.
     phase: Option<PhaseId>,
     /// Whether the thread was on its way out of a system call, where it cannot be stepped.
@@ -136,7 +136,7 @@ impl Tracer<'_> {
         process.refresh_maps();
         let (layout, fabric) = (&process.layout, &*self.prices.fabric);
         let mut find = |address| layout.pool(address, fabric);
-        let window::Seen {
+        let window::ObservedWindow {
             steps,
             places,
             before,
@@ -163,14 +163,14 @@ impl Tracer<'_> {
                 .values_mut()
                 .for_each(|thread| thread.watched.clear());
         }
-        if after == After::Stopped
+        if after == AfterWindow::Stopped
             && !self.events.count_lines()
             && let Some(thread) = self.threads.get_mut(&tid)
         {
             process.watch(tid, thread, &trace, BREAKPOINTS);
         }
         // What memory is, is told while the thread stands still.
-        let goes_on = after == After::Stopped && recorded.is_none();
+        let goes_on = after == AfterWindow::Stopped && recorded.is_none();
         if goes_on {
             self.leave_window(tid, since);
         }
@@ -201,15 +201,15 @@ impl Tracer<'_> {
             }
         }
         match after {
-            After::Stopped if goes_on => {}
-            After::Stopped => self.leave_window(tid, since),
-            After::News(status) => {
+            AfterWindow::Stopped if goes_on => {}
+            AfterWindow::Stopped => self.leave_window(tid, since),
+            AfterWindow::News(status) => {
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.ledger.take(since.elapsed().as_nanos() as u64);
                 }
                 self.news(tid, status);
             }
-            After::Gone => {}
+            AfterWindow::Gone => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cxlab_attach::fabric::Fabric;
 use cxlab_attach::located::LocatedPhase;
 use cxlab_attach::placement::Placement;
-use cxlab_attach::profile::cost::{ProfileCost, Sampled};
+use cxlab_attach::profile::cost::{ProfileCost, SampledMachine};
 use cxlab_attach::profile::{Profile, ProfileError};
 use cxlab_attach::recording::Recording;
 use cxlab_attach::replay::{Choice, cost, cxl_bytes, mapped_bytes, without};
@@ -50,7 +50,7 @@ pub(super) struct Advice {
 }
 
 /// A fabric to try, with its name.
-pub(super) struct Tried<'a> {
+pub(super) struct TriedFabric<'a> {
     pub(super) name: String,
     pub(super) fabric: &'a mut dyn Fabric,
 }
@@ -65,7 +65,7 @@ pub(super) struct Run<'a> {
 }
 
 /// Tries placements on the first fabric, and the run's placement on the others.
-pub(super) fn advise(run: &Run<'_>, fabrics: Vec<Tried<'_>>) -> Advice {
+pub(super) fn advise(run: &Run<'_>, fabrics: Vec<TriedFabric<'_>>) -> Advice {
     let recording = run.recording;
     let case = |change: String, delay_s: f64, cxl_bytes: Option<u64>| {
         let factor = |delay_s: f64| 1.0 + delay_s / run.native_s;
@@ -122,7 +122,7 @@ pub(super) fn advise(run: &Run<'_>, fabrics: Vec<Tried<'_>>) -> Advice {
 /// A sampled program, and what it would have cost as it was.
 pub(super) struct Sampling<'a> {
     pub(super) profile: &'a Profile,
-    pub(super) machine: &'a Sampled,
+    pub(super) machine: &'a SampledMachine,
     pub(super) placement: Placement,
     pub(super) cost: &'a ProfileCost,
 }
@@ -133,7 +133,7 @@ pub(super) struct Sampling<'a> {
 /// [`ProfileError`]
 pub(super) fn advise_sampled(
     run: &Sampling<'_>,
-    fabrics: Vec<Tried<'_>>,
+    fabrics: Vec<TriedFabric<'_>>,
 ) -> Result<Advice, ProfileError> {
     let case = |change: String, cost: &ProfileCost| {
         let slowdown = &cost.slowdown;

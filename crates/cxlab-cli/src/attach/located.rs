@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_attach::located::{LocatedPhase, Use, by_stack, total};
+use cxlab_attach::located::{LocatedPhase, MissCost, by_stack, total};
 use cxlab_attach::recording::Recording;
 use cxlab_attach::symbols::{Function, Symbols};
 use cxlab_system::layout::table;
@@ -30,7 +30,7 @@ pub(super) struct Row {
 
 /// Delay and misses of a run by place.
 #[derive(Clone, Serialize, Debug)]
-pub(super) struct Located {
+pub(super) struct CostByPlace {
     functions: Vec<Row>,
     lines: Vec<Row>,
     pub(super) memory: Vec<Row>,
@@ -43,12 +43,12 @@ pub(super) struct Located {
     folded: BTreeMap<String, u64>,
 }
 
-impl Located {
-    pub(super) fn new(recording: &Recording, phases: &[LocatedPhase]) -> Located {
+impl CostByPlace {
+    pub(super) fn new(recording: &Recording, phases: &[LocatedPhase]) -> CostByPlace {
         let mut symbols = Symbols::new(recording);
-        let mut functions: BTreeMap<String, Use> = BTreeMap::new();
-        let mut lines: BTreeMap<(String, String), Use> = BTreeMap::new();
-        let mut memory: BTreeMap<String, (Use, BTreeMap<u32, u64>)> = BTreeMap::new();
+        let mut functions: BTreeMap<String, MissCost> = BTreeMap::new();
+        let mut lines: BTreeMap<(String, String), MissCost> = BTreeMap::new();
+        let mut memory: BTreeMap<String, (MissCost, BTreeMap<u32, u64>)> = BTreeMap::new();
         let mut folded: BTreeMap<String, f64> = BTreeMap::new();
         for phase in phases {
             for (place, used) in &phase.instructions {
@@ -73,7 +73,7 @@ impl Located {
                 sizes.insert(*object, bytes.unwrap_or(0));
             }
         }
-        let plain = |name, used: Use| Row {
+        let plain = |name, used: MissCost| Row {
             name,
             function: None,
             bytes: None,
@@ -82,7 +82,7 @@ impl Located {
         };
         let unlocated_ns = phases.iter().map(|phase| phase.unlocated_ns).sum();
         let folded = folded.into_iter();
-        Located {
+        CostByPlace {
             functions: sorted(functions.into_iter().map(|(name, used)| plain(name, used))),
             lines: sorted(lines.into_iter().map(|((line, function), used)| Row {
                 function: Some(function),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cxlab_attach::model::Overlap;
 use cxlab_attach::placement::Placement;
-use cxlab_attach::profile::cost::{How, ProfileCost, Sampled};
+use cxlab_attach::profile::cost::{OutstandingMethod, ProfileCost, SampledMachine};
 use cxlab_attach::profile::{Profile, Role, Samples};
 use cxlab_attach::report::{SampledReport, Tier};
 use cxlab_attach::slowdown::{PoolReport, Slowdown};
@@ -19,11 +19,11 @@ use super::summary::{by_pool, error_of, slower, tier};
 use super::{AttachArgs, Failure};
 
 /// A profile, what it is of, and what it would have cost.
-pub(super) struct Priced {
+pub(super) struct PricedProfile {
     pub(super) profile: Profile,
     pub(super) cost: ProfileCost,
     pub(super) placement: Placement,
-    pub(super) machine: Sampled,
+    pub(super) machine: SampledMachine,
     notes: Vec<String>,
 }
 
@@ -31,10 +31,10 @@ pub(super) struct Priced {
 pub(super) fn price(
     args: &AttachArgs,
     path: &Path,
-    machine: Given,
+    machine: GivenMachine,
     placement: Placement,
     fabric: &mut dyn cxlab_attach::fabric::Fabric,
-) -> Result<Priced, Failure> {
+) -> Result<PricedProfile, Failure> {
     let wrong = |why: String| Failure::mistake(format!("--perf {}: {why}", path.display()));
     let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
     if !file.metadata().is_ok_and(|found| found.is_file()) {
@@ -51,7 +51,7 @@ pub(super) fn price(
     to_addresses(&mut cost.recording);
     let misses = cost.pools.iter().map(|pool| pool.misses).sum();
     notes.extend(SampledReport::of(&profile, &cost).notes(misses));
-    Ok(Priced {
+    Ok(PricedProfile {
         profile,
         cost,
         placement,
@@ -61,20 +61,20 @@ pub(super) fn price(
 }
 
 /// What the user says of the machine that the profile is of.
-pub(super) struct Given {
+pub(super) struct GivenMachine {
     pub(super) local_ns: Option<f64>,
     pub(super) overlap: Option<Overlap>,
     pub(super) cpu_ns: Option<f64>,
 }
 
-impl Given {
+impl GivenMachine {
     /// With what is measured here, if the profile is of this machine.
     fn complete(
         self,
         args: &AttachArgs,
         profile: &Profile,
         notes: &mut Vec<String>,
-    ) -> Result<Sampled, Failure> {
+    ) -> Result<SampledMachine, Failure> {
         let host = profile.samples.host.as_deref();
         let processor = profile.samples.processor.as_deref();
         let is_here = is_this_machine(host, processor);
@@ -94,7 +94,7 @@ impl Given {
                 Overlap::default().misses
             ));
         }
-        Ok(Sampled {
+        Ok(SampledMachine {
             local_ns,
             lookup_ns: measured.and_then(|machine| machine.lookup_ns),
             overlap: overlap.unwrap_or_default(),
@@ -103,7 +103,7 @@ impl Given {
     }
 }
 
-impl Priced {
+impl PricedProfile {
     /// The report for people.
     pub(super) fn text(
         &self,
@@ -116,14 +116,14 @@ impl Priced {
         text.push_str(&by_pool(pools, &cost.pools, self.machine.local_ns));
         text.push_str(&error_of(fabric));
         let how = match cost.how {
-            How::Counted => "an event that counts it",
-            How::Between => "misses, between all at once and one after the other",
+            OutstandingMethod::Counted => "an event that counts it",
+            OutstandingMethod::Between => "misses, between all at once and one after the other",
         };
         text.push_str(&format!(
             "\n  misses outstanding, natively: {:.3} s of {:.3} s, by {how}\n",
             cost.outstanding_s, cost.slowdown.native_s
         ));
-        if let (How::Counted, Some(lookup_ns)) = (cost.how, cost.lookup_ns) {
+        if let (OutstandingMethod::Counted, Some(lookup_ns)) = (cost.how, cost.lookup_ns) {
             text.push_str(&format!(
                 "  one alone: {:.1} ns, the local latency less {lookup_ns:.1} ns in which the last-level cache is looked up\n",
                 self.machine.local_ns - lookup_ns

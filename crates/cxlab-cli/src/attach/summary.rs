@@ -6,7 +6,7 @@ use cxlab_system::analytic::PlanFabric;
 use cxlab_system::layout::{SHOWN, cells, nanos, table};
 
 use super::profile::by_source;
-use crate::verify::{ByThread, ModelSide, Verified};
+use crate::verify::{ByThread, ModelSide, Verification};
 
 /// The report of a run of a scenario, whose pools have these names and latencies without load.
 pub(super) fn summary(
@@ -214,7 +214,7 @@ fn thread_rows(thread: &ByThread) -> [Vec<String>; 3] {
 }
 
 /// The event engine, the model on the same execution, and this run side by side.
-pub(super) fn comparison(verified: &Verified) -> String {
+pub(super) fn comparison(verified: &Verification) -> String {
     let engine = &verified.engine;
     let mut rows = vec![cells([
         "delay by",

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::results::json;
 use super::{OutputFormat, harmless, print};
 use read::ReadReport;
-use values::{Measured, Names, firsts, measured};
+use values::{MeasuredValue, Names, firsts, measured};
 
 /// Rows of a group that are shown without `--all`.
 const SHOWN: usize = 20;
@@ -113,7 +113,7 @@ struct Difference {
 }
 
 impl Change {
-    fn of(path: &str, a: Measured, b: Measured) -> Change {
+    fn of(path: &str, a: MeasuredValue, b: MeasuredValue) -> Change {
         let verdict = match (a.ci95, b.ci95) {
             (Some(one), Some(other)) if (a.value - b.value).abs() > one + other => {
                 Verdict::BeyondIntervals

@@ -19,7 +19,7 @@ const INTERVALS: [(&str, &str); 7] = [
 
 /// A number, and the half-width of its 95 % interval if the report has one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Measured {
+pub(super) struct MeasuredValue {
     pub(super) value: f64,
     pub(super) ci95: Option<f64>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Measured {
 /// All values of a report.
 #[derive(Default)]
 pub(super) struct Values {
-    pub(super) numbers: BTreeMap<String, Measured>,
+    pub(super) numbers: BTreeMap<String, MeasuredValue>,
     /// Texts and truth values.
     pub(super) others: BTreeMap<String, Value>,
 }
@@ -75,7 +75,7 @@ impl Values {
             if let (Some(name), Some(value)) = (name, number("mean")) {
                 let ci95 = number("ci95");
                 self.numbers
-                    .insert(name.to_owned(), Measured { value, ci95 });
+                    .insert(name.to_owned(), MeasuredValue { value, ci95 });
             }
         }
     }
@@ -84,7 +84,8 @@ impl Values {
         match value {
             Value::Number(number) => {
                 let value = number.as_f64().unwrap_or(f64::NAN);
-                self.numbers.insert(path, Measured { value, ci95: None });
+                self.numbers
+                    .insert(path, MeasuredValue { value, ci95: None });
             }
             Value::Object(map) => self.table(map, &path),
             Value::Array(items) => {

@@ -14,14 +14,14 @@ use serde_json::json;
 
 use crate::external::run_external;
 
-use super::recorded::{Recorded, Replayed};
+use super::recorded::{RecordedExecution, ReplayedWorkload};
 use super::{Assumed, LLC_WAYS, VerifyError};
 
 /// Lines on their way back to memory (the default of cores).
 const WRITEBACKS: u32 = 256;
 
 /// What a run on the engine measured.
-pub(super) struct Ran {
+pub(super) struct EngineRun {
     /// Time that the threads computed or waited for memory, in all.
     pub(super) time_ns: f64,
     /// The part of it in which they had a miss outstanding.
@@ -43,10 +43,10 @@ fn busy_ns(thread: &CoreThread) -> f64 {
 pub(super) fn simulate(
     plan: &Plan,
     assumed: &Assumed,
-    recorded: &Arc<Recorded>,
+    recorded: &Arc<RecordedExecution>,
     placed: bool,
-) -> Result<Ran, VerifyError> {
-    let workload = Replayed {
+) -> Result<EngineRun, VerifyError> {
+    let workload = ReplayedWorkload {
         recorded: Arc::clone(recorded),
         placed,
     };
@@ -60,7 +60,7 @@ pub(super) fn simulate(
     };
     let threads: Vec<f64> = core.threads.iter().map(busy_ns).collect();
     let to_end = core.threads.iter().map(|thread| thread.end_ns);
-    Ok(Ran {
+    Ok(EngineRun {
         time_ns: match threads.is_empty() {
             true => phase.time_ns,
             false => threads.iter().sum(),

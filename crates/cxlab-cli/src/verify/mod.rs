@@ -38,10 +38,10 @@ use cxlab_system::run::RunError;
 use serde::{Deserialize, Serialize};
 
 use crate::program_fabric::ProgramFabric;
-use engine::{Ran, simulate};
+use engine::{EngineRun, simulate};
 use exact::exact;
-use recorded::Recorded;
-use recorder::{Heard, Recorder};
+use recorded::RecordedExecution;
+use recorder::{HeardExecution, Recorder};
 use turns::Turns;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use under_qemu::UnderQemu;
@@ -186,7 +186,7 @@ fn slowdown(local_ns: f64, placed_ns: f64) -> f64 {
 
 /// What was found.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Verified {
+pub struct Verification {
     /// What ran the program.
     pub recorder: String,
     /// Number of instructions that the program executed.
@@ -280,10 +280,10 @@ pub struct NativeRun {
     pub delay_ns: f64,
 }
 
-impl Verified {
+impl Verification {
     /// With the attached run of the same program beside it.
     #[must_use]
-    pub fn with_run(self, run: NativeRun) -> Verified {
+    pub fn with_run(self, run: NativeRun) -> Verification {
         let over = |local_ns: f64| {
             let side = ModelSide {
                 lines: run.lines,
@@ -294,7 +294,7 @@ impl Verified {
             };
             Some(side.compared(&self.engine))
         };
-        let mut verified = Verified {
+        let mut verified = Verification {
             run: over(run.cpu_ns),
             run_modelled: over(run.modelled_ns),
             ..self
@@ -370,7 +370,7 @@ pub fn verify(
     placement: Placement,
     assumed: Assumed,
     execution: impl Execution,
-) -> Result<Verified, VerifyError> {
+) -> Result<Verification, VerifyError> {
     check(plan)?;
     let seed = plan.scenario.seed;
     let fabric = PlanFabric::new(plan, seed).map_err(VerifyError::Problems)?;
@@ -386,7 +386,7 @@ pub fn verify(
     if let Some(too_many) = turns.too_many() {
         return Err(VerifyError::Mistake(too_many.message()));
     }
-    let Heard {
+    let HeardExecution {
         recorded,
         windows,
         parts,
@@ -440,7 +440,7 @@ pub fn verify(
     } else {
         "it found no wait for CXL memory that computing does not hide".to_owned()
     };
-    let mut verified = Verified {
+    let mut verified = Verification {
         recorder: ran_by,
         instructions: recorded.threads.iter().map(|one| one.instructions).sum(),
         misses,
@@ -468,8 +468,8 @@ pub fn verify(
 
 /// Each thread of several, by the engine's two runs and by the model.
 fn by_thread(
-    recorded: &Recorded,
-    [local, placed]: [&Ran; 2],
+    recorded: &RecordedExecution,
+    [local, placed]: [&EngineRun; 2],
     exact: &[ModelSide],
     sampled: &[ModelSide],
 ) -> Vec<ByThread> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cxlab_attach::placement::{Layout, PAGE, Place, Placement, Region};
+use cxlab_attach::placement::{Layout, MemoryPlace, PAGE, Placement, Region};
 
 /// Memory that the program had from the beginning is found by touching it, in parts of this size.
 const PART: u64 = 2 << 20;
@@ -106,8 +106,8 @@ impl<'a> Pages<'a> {
             self.map(start, end);
         }
         match self.layout.place(address) {
-            Some(Place::Cxl(offset)) => Some(offset),
-            Some(Place::Local) | None => None,
+            Some(MemoryPlace::Cxl(offset)) => Some(offset),
+            Some(MemoryPlace::Local) | None => None,
         }
     }
 
@@ -147,8 +147,8 @@ impl<'a> Pages<'a> {
     /// The pool of an address, if it is mapped.
     pub(super) fn pool_at(&self, address: u64) -> Option<usize> {
         self.layout.place(address).map(|place| match place {
-            Place::Cxl(offset) => (self.pool_of)(offset),
-            Place::Local => 0,
+            MemoryPlace::Cxl(offset) => (self.pool_of)(offset),
+            MemoryPlace::Local => 0,
         })
     }
 

@@ -6,10 +6,10 @@
 
 use cxlab_attach::placement::Placement;
 use cxlab_attach::profile::ProfileReader;
-use cxlab_attach::profile::cost::Sampled;
+use cxlab_attach::profile::cost::SampledMachine;
 use cxlab_perf::encode::Event;
 use cxlab_perf::ring::Written;
-use cxlab_perf::{Attr, Format, Mapped, Mode, Record, Sample, Weight};
+use cxlab_perf::{Attr, Format, MemoryMapping, Mode, Record, Sample, Weight};
 
 use super::{Assumed, ByPeriod, EngineSide, ModelSide};
 use crate::program_fabric::ProgramFabric;
@@ -113,7 +113,7 @@ impl Sampling {
         let sampled = self.misses.iter().skip(period as usize / 2);
         for (number, miss) in (1..).zip(sampled.step_by(period as usize)) {
             while let Some((time, start, end)) = mapped.next_if(|(time, ..)| *time <= miss.time) {
-                let mapped = Mapped {
+                let mapped = MemoryMapping {
                     pid: PID,
                     start: *start,
                     bytes: end - start,
@@ -140,7 +140,7 @@ impl Sampling {
         ] {
             profile.count(event, of);
         }
-        let machine = Sampled {
+        let machine = SampledMachine {
             local_ns: assumed.local_ns(),
             // The assumed cache takes no time.
             lookup_ns: Some(0.0),

@@ -8,7 +8,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_workload::{
-    Action, After, LOCAL_BASE, Phase, Program, SourceContext, Step, SyncPoint, ThreadStep,
+    Action, LOCAL_BASE, Phase, Program, SourceContext, Step, StepDependency, SyncPoint, ThreadStep,
     Workload, WorkloadError, WorkloadForm,
 };
 use serde::{Deserialize, Serialize};
@@ -38,14 +38,14 @@ pub(super) struct RecordedThread {
 
 /// What was recorded.
 #[derive(Default, Debug)]
-pub(super) struct Recorded {
+pub(super) struct RecordedExecution {
     /// The threads in the order in which they began; one at least.
     pub(super) threads: Vec<RecordedThread>,
     /// By page: its address in CXL memory; `None` for a page in the host's own memory.
     pub(super) pages: Vec<Option<u64>>,
 }
 
-impl Recorded {
+impl RecordedExecution {
     /// Bytes of local memory that hold all pages, wherever they are placed.
     pub(super) fn bytes(&self) -> u64 {
         self.highest() + (self.pages.len() as u64).max(1) * PAGE
@@ -66,13 +66,13 @@ impl Recorded {
 }
 
 /// A recorded run as a scenario's workload.
-pub(super) struct Replayed {
-    pub(super) recorded: Arc<Recorded>,
+pub(super) struct ReplayedWorkload {
+    pub(super) recorded: Arc<RecordedExecution>,
     /// Whether pages are stored where they were placed; otherwise all are in the host's own memory.
     pub(super) placed: bool,
 }
 
-impl Workload for Replayed {
+impl Workload for ReplayedWorkload {
     fn form(&self) -> WorkloadForm {
         WorkloadForm::Program("external")
     }
@@ -100,7 +100,7 @@ struct Position {
 }
 
 struct Replay {
-    recorded: Arc<Recorded>,
+    recorded: Arc<RecordedExecution>,
     placed: bool,
     /// Bytes of CXL memory.
     span: u64,
@@ -131,8 +131,8 @@ impl Replay {
         };
         Some(Step {
             after: match access.back {
-                0 => After::Nothing,
-                back => After::Back(back),
+                0 => StepDependency::Nothing,
+                back => StepDependency::Back(back),
             },
             cycles: access.instructions,
             instructions: access.instructions,

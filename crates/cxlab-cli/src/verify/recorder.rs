@@ -13,8 +13,8 @@ use cxlab_workload::filter::{CacheFilter, Hierarchy, Level};
 use super::exact::ThreadWindow;
 use super::pages::Pages;
 use super::perf::Sampling;
-use super::recorded::{Recorded, RecordedThread};
-use super::sampled::{FIRST_LOOK_NS, LOOK_NS, Part};
+use super::recorded::{RecordedExecution, RecordedThread};
+use super::sampled::{FIRST_LOOK_NS, LOOK_NS, SampledPart};
 use super::thread::ThreadRecorder;
 use super::{Assumed, LLC_WAYS};
 
@@ -32,7 +32,7 @@ struct Point {
 }
 
 /// What threads share.
-pub(super) struct Shared<'a> {
+pub(super) struct SharedRecorder<'a> {
     pub(super) assumed: Assumed,
     /// Number of pools.
     pub(super) pools: usize,
@@ -41,7 +41,7 @@ pub(super) struct Shared<'a> {
     /// Number of accesses that all threads have kept.
     pub(super) kept: usize,
     pub(super) windows: Vec<ThreadWindow>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<SampledPart>,
     /// CPU time of all threads until now, by the model; at the next sampling point of touched pages; and the interval
     /// of those, which grows.
     clock_ns: f64,
@@ -57,19 +57,19 @@ pub(super) struct Shared<'a> {
 }
 
 pub(super) struct Recorder<'a> {
-    shared: Shared<'a>,
+    shared: SharedRecorder<'a>,
     threads: Vec<ThreadRecorder>,
     points: BTreeMap<u64, Point>,
 }
 
 /// What was heard of an execution.
-pub(super) struct Heard {
+pub(super) struct HeardExecution {
     /// What the first caches of its threads lacked.
-    pub(super) recorded: Recorded,
+    pub(super) recorded: RecordedExecution,
     /// What the model was told, with every miss known.
     pub(super) windows: Vec<ThreadWindow>,
     /// What of it would be seen in samples.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<SampledPart>,
     /// Lines that missed the last level cache.
     pub(super) misses: u64,
     /// What a processor could sample of them.
@@ -86,7 +86,7 @@ pub(super) fn cache(size: cxlab_engine::units::Bytes, ways: u32) -> Result<Cache
     })
 }
 
-impl Shared<'_> {
+impl SharedRecorder<'_> {
     /// Whether a line misses the last level cache. `back` is a line that was modified and has to make room.
     pub(super) fn ask_last(&mut self, line: u64, kind: OpKind) -> (bool, Option<u64>) {
         let (mut misses, mut back) = (false, None);
@@ -139,7 +139,7 @@ impl<'a> Recorder<'a> {
         pools: usize,
         pool_of: &'a dyn Fn(u64) -> usize,
     ) -> Result<Recorder<'a>, String> {
-        let shared = Shared {
+        let shared = SharedRecorder {
             last: cache(assumed.last_level(), LLC_WAYS)?,
             assumed,
             pools,
@@ -223,7 +223,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// What was heard.
-    pub(super) fn finish(mut self) -> Heard {
+    pub(super) fn finish(mut self) -> HeardExecution {
         let threads = self.threads.into_iter();
         let threads: Vec<RecordedThread> = threads
             .map(|thread| thread.finish(&mut self.shared))
@@ -235,8 +235,8 @@ impl<'a> Recorder<'a> {
             let parts = &mut self.shared.parts;
             parts.sort_by(|one, other| one.ended_ns.total_cmp(&other.ended_ns));
         }
-        Heard {
-            recorded: Recorded {
+        HeardExecution {
+            recorded: RecordedExecution {
                 threads,
                 pages: self.shared.pages.into_places(),
             },

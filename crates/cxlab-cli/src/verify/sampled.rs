@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_attach::estimate::{Estimate, Estimator, PhaseId, Waiting};
+use cxlab_attach::estimate::{Estimate, Estimator, PhaseId, UnpricedTime};
 use cxlab_attach::fabric::{Answer, Fabric};
 use cxlab_attach::locality::Locality;
 use cxlab_attach::model::{Window, WindowUse};
@@ -28,7 +28,7 @@ pub(super) const SEEN_NS: f64 = 10e6;
 
 /// What could be seen in a part of a thread's execution.
 #[derive(Default, Debug)]
-pub(super) struct Part {
+pub(super) struct SampledPart {
     pub(super) thread: usize,
     /// Its begin and end by the estimated clock of the program, in nanoseconds.
     pub(super) begun_ns: f64,
@@ -47,7 +47,7 @@ pub(super) struct Part {
 #[derive(Default)]
 struct SampledThread {
     /// CPU time without a price.
-    waiting: Waiting,
+    waiting: UnpricedTime,
     /// CPU time so far, at its last window, and at its next sample.
     clock: f64,
     last: Option<f64>,
@@ -62,7 +62,7 @@ struct SampledThread {
 type Price = (Estimate, Vec<Answer>);
 
 /// What the model knows at a time, and what it has asked for.
-struct Sampled<'a> {
+struct SampledKnowledge<'a> {
     assumed: &'a Assumed,
     fabric: &'a mut dyn Fabric,
     estimator: Estimator,
@@ -74,7 +74,7 @@ struct Sampled<'a> {
     threads: Vec<SampledThread>,
 }
 
-impl Sampled<'_> {
+impl SampledKnowledge<'_> {
     /// Somebody looked at the pages.
     fn look(&mut self, bytes: u64) {
         self.locality.look(bytes, 0.0, self.assumed.llc_bytes);
@@ -170,7 +170,7 @@ impl Sampled<'_> {
     }
 
     /// A thread has executed a part. `windows` is the number of windows so far.
-    fn part(&mut self, part: Part, windows: &mut u64) {
+    fn part(&mut self, part: SampledPart, windows: &mut u64) {
         if let Some(bytes) = part.looked {
             self.look(bytes);
         }
@@ -209,12 +209,12 @@ impl Sampled<'_> {
 
 /// Lets the model of `attach` price the windows of a program, by thread.
 pub(super) fn ask(
-    parts: Vec<Part>,
+    parts: Vec<SampledPart>,
     threads: usize,
     assumed: &Assumed,
     fabric: &mut dyn Fabric,
 ) -> Vec<ModelSide> {
-    let mut model = Sampled {
+    let mut model = SampledKnowledge {
         assumed,
         fabric,
         estimator: Estimator::default(),

@@ -85,7 +85,11 @@ fn chase(steps: u64, between: u64) -> impl FnOnce(&mut dyn FnMut(Step)) {
 
 type Program = dyn FnOnce(&mut dyn FnMut(Step));
 
-fn verified(plan: &Plan, placement: &str, script: impl FnOnce(&mut dyn FnMut(Step))) -> Verified {
+fn verified(
+    plan: &Plan,
+    placement: &str,
+    script: impl FnOnce(&mut dyn FnMut(Step)),
+) -> Verification {
     verify(plan, placement.parse().unwrap(), ASSUMED, Script(script)).unwrap()
 }
 
@@ -187,7 +191,13 @@ fn mixed(steps: u64) -> impl FnOnce(&mut dyn FnMut(Step)) {
 
 /// What the engine and both forms of the model say; the one that is told everything is held to a
 /// bound, in per cent.
-fn hold(name: &str, plan: &Plan, placement: &str, bound: f64, script: Box<Program>) -> Verified {
+fn hold(
+    name: &str,
+    plan: &Plan,
+    placement: &str,
+    bound: f64,
+    script: Box<Program>,
+) -> Verification {
     let found = verified(plan, placement, script);
     println!(
         "| {name} | {:.3} | {:.3} | {:+.1} % | {:+.1} % |",
@@ -206,7 +216,7 @@ fn hold(name: &str, plan: &Plan, placement: &str, bound: f64, script: Box<Progra
 
 /// Sampled addresses are held to 15 %: a longer wait hides computing that is not counted. Of misses in two pools at once
 /// nothing says which the program waits for, and the interval has the engine's slowdown.
-fn hold_addresses(name: &str, placement: &str, found: &Verified) {
+fn hold_addresses(name: &str, placement: &str, found: &Verification) {
     for one in &found.by_period {
         let error = one.side.error_percent.unwrap_or(f64::INFINITY);
         let (period, least, most) = (one.period, one.least, one.most);

@@ -18,8 +18,8 @@ use cxlab_workload::{OpKind, SyncPoint};
 
 use super::exact::ThreadWindow;
 use super::recorded::{Access, RecordedThread};
-use super::recorder::{Shared, cache};
-use super::sampled::{Part, SAMPLE, SAMPLE_BEFORE, SEEN_NS};
+use super::recorder::{SharedRecorder, cache};
+use super::sampled::{SAMPLE, SAMPLE_BEFORE, SEEN_NS, SampledPart};
 use super::{Assumed, FIRST_CACHE, FIRST_WAYS};
 
 /// Instructions that the model is told of at once, as windows of `cxlab attach` have at most.
@@ -72,7 +72,7 @@ impl ThreadRecorder {
     ///
     /// # Errors
     /// A cache that cannot be built.
-    pub(super) fn new(number: u16, shared: &Shared<'_>) -> Result<ThreadRecorder, String> {
+    pub(super) fn new(number: u16, shared: &SharedRecorder<'_>) -> Result<ThreadRecorder, String> {
         Ok(ThreadRecorder {
             number,
             first: cache(FIRST_CACHE, FIRST_WAYS)?,
@@ -144,7 +144,7 @@ impl ThreadRecorder {
         passed
     }
 
-    pub(super) fn step(&mut self, shared: &mut Shared<'_>, step: &Step) {
+    pub(super) fn step(&mut self, shared: &mut SharedRecorder<'_>, step: &Step) {
         if self.position.is_multiple_of(TOLD) {
             self.part = step.code;
         }
@@ -228,7 +228,7 @@ impl ThreadRecorder {
     }
 
     /// What a window saw. It has no caches: it only knows which pools lines are in.
-    fn seen(&mut self, shared: &Shared<'_>) -> Option<WindowTrace> {
+    fn seen(&mut self, shared: &SharedRecorder<'_>) -> Option<WindowTrace> {
         let steps = std::mem::take(&mut self.sample);
         let pages = &shared.pages;
         let trace = WindowTrace::new(steps, SAMPLE_BEFORE, &mut |address| pages.pool_at(address));
@@ -236,7 +236,7 @@ impl ThreadRecorder {
     }
 
     /// Whether a line misses the last level cache. What was modified and has to make room goes back to its memory.
-    fn ask_last(&mut self, shared: &mut Shared<'_>, line: u64, kind: OpKind) -> bool {
+    fn ask_last(&mut self, shared: &mut SharedRecorder<'_>, line: u64, kind: OpKind) -> bool {
         let (misses, back) = shared.ask_last(line, kind);
         if let Some(line) = back {
             self.window.write_back(shared.pages.last_pool(line * 64));
@@ -246,7 +246,7 @@ impl ThreadRecorder {
 
     fn access(
         &mut self,
-        shared: &mut Shared<'_>,
+        shared: &mut SharedRecorder<'_>,
         address: u64,
         page: u32,
         kind: OpKind,
@@ -299,7 +299,7 @@ impl ThreadRecorder {
         }
     }
 
-    fn end_window(&mut self, shared: &mut Shared<'_>) {
+    fn end_window(&mut self, shared: &mut SharedRecorder<'_>) {
         let used = self.window.take();
         let sample = self.seen(shared);
         let machine = shared.assumed.machine();
@@ -320,7 +320,7 @@ impl ThreadRecorder {
             ended_ns,
             used,
         });
-        shared.parts.push(Part {
+        shared.parts.push(SampledPart {
             thread: usize::from(self.number),
             begun_ns,
             ended_ns,
@@ -332,7 +332,7 @@ impl ThreadRecorder {
     }
 
     /// What was recorded of the thread.
-    pub(super) fn finish(mut self, shared: &mut Shared<'_>) -> RecordedThread {
+    pub(super) fn finish(mut self, shared: &mut SharedRecorder<'_>) -> RecordedThread {
         self.end_window(shared);
         // The block at hand.
         shared.windows.push(ThreadWindow {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use cxlab_attach::decode::{Uses, uses};
+use cxlab_attach::decode::{RegisterUses, uses};
 use cxlab_attach::model::{Step, Touch};
 use cxlab_workload::OpKind;
 use cxlab_workload::capture::{Event, follow};
@@ -28,7 +28,7 @@ impl Executing {
 
 impl Execution for UnderQemu<'_> {
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError> {
-        let mut codes: Vec<(u64, Uses)> = Vec::new();
+        let mut codes: Vec<(u64, RegisterUses)> = Vec::new();
         let mut threads = vec![Executing::default()];
         let mut at = 0;
         let followed = follow(self.0, &mut |event| {

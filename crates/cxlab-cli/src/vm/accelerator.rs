@@ -20,8 +20,8 @@ use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_plan::Plan;
 use cxlab_system::report::Report;
-use cxlab_vm::device::{Done, Executor, Launch};
-use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_vm::device::{CommandResult, Executor, Launch};
+use cxlab_workload::thread::{ExecutionPlace, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ impl<'a> Accelerator<'a> {
             limit,
         };
         let probe = Arc::new(Probe::default());
-        let probed = accelerator.simulate(Offered(Arc::clone(&probe)));
+        let probed = accelerator.simulate(OfferedThreads(Arc::clone(&probe)));
         probed.map_err(Failure::mistake)?;
         accelerator.register_ps = probe.register_ps();
         Ok(accelerator)
@@ -134,9 +134,9 @@ impl Executor for Accelerator<'_> {
         self.register_ps
     }
 
-    fn execute(&mut self, launch: Launch) -> Result<Done, String> {
+    fn execute(&mut self, launch: Launch) -> Result<CommandResult, String> {
         let command = Arc::new(Command::new(launch)?);
-        let report = self.simulate(Offered(Arc::clone(&command)));
+        let report = self.simulate(OfferedThreads(Arc::clone(&command)));
         let ended = command.ended()?;
         let report = report?;
         let counted = report.accelerators.first().map(|one| &one.accelerator);
@@ -144,7 +144,7 @@ impl Executor for Accelerator<'_> {
             let value = counted?.get(name).and_then(Value::as_f64)?;
             Some((name.to_owned(), value as u64))
         };
-        Ok(Done {
+        Ok(CommandResult {
             time_ps: ended.time_ps,
             pages: ended.pages,
             counts: COUNTED.into_iter().filter_map(count).collect(),
@@ -169,16 +169,16 @@ impl Probe {
 }
 
 impl Code for Probe {
-    fn threads(self: Arc<Self>, _: &ThreadContext, place: Place) -> Vec<Thread> {
+    fn threads(self: Arc<Self>, _: &ThreadContext, place: ExecutionPlace) -> Vec<Thread> {
         match place {
-            Place::Core { core: 0 } => vec![Thread::new(move |t| async move {
+            ExecutionPlace::Core { core: 0 } => vec![Thread::new(move |t| async move {
                 self.set(0, t.time().await);
                 t.mmio_write(0, command::GO, 1).await;
                 let begin = t.time().await;
                 t.mmio_read(0, command::GO).await;
                 self.set(2, t.time().await - begin);
             })],
-            Place::Element {
+            ExecutionPlace::Element {
                 accelerator: 0,
                 element: 0,
             } => vec![Thread::new(move |t| async move {
@@ -202,15 +202,15 @@ trait Code: Send + Sync + 'static {
     /// Writes the initial contents of memory.
     fn prepare(&self, _ctx: &ThreadContext, _image: &Image) {}
     /// The threads of a core or an element.
-    fn threads(self: Arc<Self>, ctx: &ThreadContext, place: Place) -> Vec<Thread>;
+    fn threads(self: Arc<Self>, ctx: &ThreadContext, place: ExecutionPlace) -> Vec<Thread>;
     /// Takes what memory has when all have ended.
     fn take(&self, _ctx: &ThreadContext, _image: &Image) {}
 }
 
 /// Threads as a workload of the scenario.
-struct Offered<C>(Arc<C>);
+struct OfferedThreads<C>(Arc<C>);
 
-impl<C: Code> Workload for Offered<C> {
+impl<C: Code> Workload for OfferedThreads<C> {
     fn form(&self) -> WorkloadForm {
         WorkloadForm::Threads("external")
     }
@@ -218,7 +218,7 @@ impl<C: Code> Workload for Offered<C> {
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         let refused = |what: String| ParamError::new("name", what);
         self.0.check(ctx).map_err(refused)?;
-        Ok(Box::new(Bound {
+        Ok(Box::new(BoundThreads {
             code: Arc::clone(&self.0),
             ctx: *ctx,
             phases: [Phase {
@@ -230,13 +230,13 @@ impl<C: Code> Workload for Offered<C> {
 }
 
 /// Threads of a system.
-struct Bound<C> {
+struct BoundThreads<C> {
     code: Arc<C>,
     ctx: ThreadContext,
     phases: [Phase; 1],
 }
 
-impl<C: Code> ThreadedKernel for Bound<C> {
+impl<C: Code> ThreadedKernel for BoundThreads<C> {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
@@ -245,7 +245,7 @@ impl<C: Code> ThreadedKernel for Bound<C> {
         self.code.prepare(&self.ctx, image);
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         Arc::clone(&self.code).threads(&self.ctx, place)
     }
 

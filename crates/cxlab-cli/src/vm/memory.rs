@@ -2,12 +2,14 @@
 
 use cxlab_protocol::coherence::requester::{Event, Line};
 use cxlab_system::analytic::{GuestLine, PlanMemory};
-use cxlab_vm::memory::{Demand, Memory, Place, SharedLine, SnoopCounts, Stuck, Ticket};
+use cxlab_vm::memory::{
+    Demand, GuestLineAddr, Memory, SharedLine, SnoopCounts, StuckBackend, Ticket,
+};
 
 /// The analytic form's stages and stations, and the media themselves, behind the seam of `cxlab-vm`.
 pub struct GuestMemory(pub PlanMemory);
 
-fn line(place: Place) -> GuestLine {
+fn line(place: GuestLineAddr) -> GuestLine {
     GuestLine {
         guest: place.guest(),
         is_cxl: place.is_cxl(),
@@ -20,11 +22,11 @@ impl Memory for GuestMemory {
         self.0.pools(guest)
     }
 
-    fn pool_of(&self, place: Place) -> Option<usize> {
+    fn pool_of(&self, place: GuestLineAddr) -> Option<usize> {
         self.0.pool_of(line(place))
     }
 
-    fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
+    fn issue(&mut self, at_ps: u64, place: GuestLineAddr, write: bool) -> Ticket {
         self.0.issue(at_ps, line(place), write)
     }
 
@@ -44,8 +46,8 @@ impl Memory for GuestMemory {
         self.0.done(ticket)
     }
 
-    fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
-        self.0.finish(ticket).map_err(Stuck)
+    fn finish(&mut self, ticket: Ticket) -> Result<u64, StuckBackend> {
+        self.0.finish(ticket).map_err(StuckBackend)
     }
 
     fn shared_sizes(&self) -> Vec<u64> {
@@ -53,7 +55,7 @@ impl Memory for GuestMemory {
         regions.map(|region| region.size).collect()
     }
 
-    fn shared(&self, place: Place) -> Option<SharedLine> {
+    fn shared(&self, place: GuestLineAddr) -> Option<SharedLine> {
         let found = self.0.shared(line(place))?;
         Some(SharedLine {
             memory: found.memory,
@@ -62,7 +64,12 @@ impl Memory for GuestMemory {
         })
     }
 
-    fn demand(&mut self, at_ps: u64, place: Place, demand: Demand) -> Option<(Ticket, bool)> {
+    fn demand(
+        &mut self,
+        at_ps: u64,
+        place: GuestLineAddr,
+        demand: Demand,
+    ) -> Option<(Ticket, bool)> {
         let line = line(place);
         let held = self.0.held(line);
         let event = match (demand, held) {

@@ -7,10 +7,10 @@ use cxlab_system::output::run_id;
 use cxlab_vm::build::Image;
 use cxlab_vm::device::Counts;
 use cxlab_vm::model::shared::SharedCounts;
-use cxlab_vm::pace::Late;
+use cxlab_vm::pace::Lateness;
 use cxlab_vm::qemu::Version;
 use cxlab_vm::ring::ClockState;
-use cxlab_vm::session::{Outcome, Run, SessionError, Span};
+use cxlab_vm::session::{GuestRun, Outcome, SessionError, Span};
 use serde_json::{Value, json};
 
 use super::guest::Binding;
@@ -22,7 +22,7 @@ pub(super) struct Report<'a> {
     pub(super) version: Version,
     /// How far guests may be ahead of each other.
     pub(super) window: Picos,
-    pub(super) late: Late,
+    pub(super) late: Lateness,
     pub(super) guests: Vec<Facts<'a>>,
 }
 
@@ -180,7 +180,7 @@ impl Facts<'_> {
         &self.plan.hosts[self.host].name
     }
 
-    fn name(&self, run: &Run) -> String {
+    fn name(&self, run: &GuestRun) -> String {
         let found = self.bindings.iter().find(|one| one.word == run.memory);
         found.map_or_else(|| run.memory.clone(), |one| one.name.clone())
     }
@@ -205,7 +205,7 @@ impl Facts<'_> {
         }
     }
 
-    fn run(&self, run: &Run) -> Value {
+    fn run(&self, run: &GuestRun) -> Value {
         let mut value = json!({
             "memory": self.name(run),
             "exit_code": run.exit_code,
@@ -349,7 +349,7 @@ impl Facts<'_> {
     }
 
     /// The rows of a program and of its regions of interest.
-    fn rows_of(&self, run: &Run) -> Vec<Vec<String>> {
+    fn rows_of(&self, run: &GuestRun) -> Vec<Vec<String>> {
         let guest = run
             .guest_s
             .map_or("-".to_owned(), |guest| format!("{guest:.4}"));

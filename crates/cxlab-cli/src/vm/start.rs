@@ -7,14 +7,16 @@ use cxlab_files::Folder;
 use cxlab_plan::Plan;
 use cxlab_system::analytic::PlanMemory;
 use cxlab_system::output::write_whole;
-use cxlab_vm::build::{self, BuildError, Image, Installed};
+use cxlab_vm::build::{self, BuildError, Image, InstalledQemu};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::device::Executor;
 use cxlab_vm::machine::Machine;
 use cxlab_vm::model::Processors;
-use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
-use cxlab_vm::session::{self, Job, Outcome, SaveAt, SessionError, Start, Together, write_initrd};
-use cxlab_vm::snapshot::{self, Making, Snapshot};
+use cxlab_vm::qemu::{Clock, Descriptors, Files, GuestMemoryStore, arguments, hardware};
+use cxlab_vm::session::{
+    self, GuestOutcomes, Job, Outcome, SaveAt, SessionError, Start, write_initrd,
+};
+use cxlab_vm::snapshot::{self, Snapshot, SnapshotDraft};
 use cxlab_vm::storage::{Storage, StorageError};
 
 use super::super::failure::Failure;
@@ -102,21 +104,21 @@ fn make(args: &BuildArgs) -> Result<(), Failure> {
 }
 
 /// Everything that all guests of a run have in common.
-struct Ready<'a> {
+struct CommonSetup<'a> {
     args: &'a RunArgs,
     plan: &'a Plan,
     dir: PathBuf,
     /// Where guests are built, and saved.
     cache: PathBuf,
     image: Image,
-    qemu: Installed,
+    qemu: InstalledQemu,
     several: bool,
     /// That of the only guest, if it has one.
     accelerator: Option<Accelerator<'a>>,
 }
 
 /// One guest, ready to be started.
-struct Part {
+struct ReadyGuest {
     host: usize,
     machine: Machine,
     processors: Processors,
@@ -146,7 +148,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         let program = programs.iter().find(|(other, _)| other == host);
         let command = program.map_or(&args.command, |(_, words)| words);
         check_roi(bindings.len(), args)?;
-        parts.push(Part {
+        parts.push(ReadyGuest {
             host: *host,
             processors: processors(plan, *host, args.cpus),
             own: run_archive(command, &args.files)?,
@@ -169,7 +171,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     // Nobody else writes to it while the guests run.
     let folder = open_folder(&dir, &["report.json"])?;
     let dir = std::path::absolute(&dir).map_err(failed)?;
-    let ready = Ready {
+    let ready = CommonSetup {
         args,
         plan,
         dir,
@@ -182,8 +184,13 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     ready.run(&mut parts, GuestMemory(memory), &folder)
 }
 
-impl Ready<'_> {
-    fn run(&self, parts: &mut [Part], memory: GuestMemory, folder: &Folder) -> Result<(), Failure> {
+impl CommonSetup<'_> {
+    fn run(
+        &self,
+        parts: &mut [ReadyGuest],
+        memory: GuestMemory,
+        folder: &Folder,
+    ) -> Result<(), Failure> {
         let args = self.args;
         let prepared = self.prepare(parts);
         let parts = &*parts;
@@ -242,7 +249,7 @@ impl Ready<'_> {
     }
 
     /// What guests are made from; writes what they bring along.
-    fn prepare(&self, parts: &mut [Part]) -> Result<Vec<Kept>, Failure> {
+    fn prepare(&self, parts: &mut [ReadyGuest]) -> Result<Vec<GuestOrigin>, Failure> {
         let mut kept = Vec::new();
         for part in parts {
             let snapshot = match self.args.from_save {
@@ -269,13 +276,13 @@ impl Ready<'_> {
                 true => Some(self.saved_by(part, &run, &brought)?),
                 false => snapshot,
             };
-            kept.push(Kept { snapshot, storage });
+            kept.push(GuestOrigin { snapshot, storage });
         }
         Ok(kept)
     }
 
     /// How the command ends: as the first guest that failed, or the first program that did.
-    fn code(&self, parts: &[Part], together: Together) -> Result<(), Failure> {
+    fn code(&self, parts: &[ReadyGuest], together: GuestOutcomes) -> Result<(), Failure> {
         let mut code = None;
         for (part, result) in parts.iter().zip(together.guests) {
             match result {
@@ -295,7 +302,7 @@ impl Ready<'_> {
         }
     }
 
-    fn notes(&self, part: &Part, result: &Result<Outcome, SessionError>) -> Vec<String> {
+    fn notes(&self, part: &ReadyGuest, result: &Result<Outcome, SessionError>) -> Vec<String> {
         let mut notes = notes(self.plan, part.host);
         let windows = part.machine.windows.len() as u64;
         if result
@@ -328,32 +335,35 @@ impl Ready<'_> {
     }
 
     /// A guest's file among those that are written: with its name, where there are several.
-    fn name(&self, part: &Part, stem: &str, end: &str) -> String {
+    fn name(&self, part: &ReadyGuest, stem: &str, end: &str) -> String {
         match self.several {
             true => format!("{stem}-{}{end}", self.plan.hosts[part.host].name),
             false => format!("{stem}{end}"),
         }
     }
 
-    fn file(&self, part: &Part, stem: &str, end: &str) -> PathBuf {
+    fn file(&self, part: &ReadyGuest, stem: &str, end: &str) -> PathBuf {
         self.dir.join(self.name(part, stem, end))
     }
 
     /// The guests' run, from their boots or from guests that were saved when they waited.
     fn guests(
         &self,
-        parts: &[Part],
-        kept: &[Kept],
+        parts: &[ReadyGuest],
+        kept: &[GuestOrigin],
         memory: GuestMemory,
-    ) -> Result<Together, Failure> {
+    ) -> Result<GuestOutcomes, Failure> {
         let args = self.args;
         let lines: Vec<_> = parts
             .iter()
             .zip(kept)
             .map(|(part, kept)| {
                 let (keep, initrd) = match &kept.snapshot {
-                    Some(snapshot) => (Keep::Restore(snapshot.folder()), self.image.initrd()),
-                    None => (Keep::Nothing, self.file(part, "initrd", "")),
+                    Some(snapshot) => (
+                        GuestMemoryStore::Restore(snapshot.folder()),
+                        self.image.initrd(),
+                    ),
+                    None => (GuestMemoryStore::Nothing, self.file(part, "initrd", "")),
                 };
                 let run = self.file(part, "run", ".cpio");
                 let storage = kept.storage.iter();
@@ -412,7 +422,7 @@ impl Ready<'_> {
             }
             result.map_err(|error| explained(error, kept.snapshot.as_ref()))
         });
-        Ok(Together {
+        Ok(GuestOutcomes {
             guests: guests.collect(),
             late: together.late,
         })
@@ -421,7 +431,7 @@ impl Ready<'_> {
     /// The contents of a guest's windows.
     fn storage(
         &self,
-        part: &Part,
+        part: &ReadyGuest,
         dir: &Path,
         snapshot: &Snapshot,
     ) -> Result<Vec<Option<Storage>>, Failure> {
@@ -451,7 +461,7 @@ impl Ready<'_> {
     }
 
     /// The guest that waits, saved now if it was not yet; none where it is to be booted.
-    fn saved(&self, part: &Part) -> Result<Option<Snapshot>, Failure> {
+    fn saved(&self, part: &ReadyGuest) -> Result<Option<Snapshot>, Failure> {
         let script = boot_script(&part.machine, self.qemu.version, self.args);
         if self.args.boot {
             self.write_initrd(&script, &self.file(part, "initrd", ""))?;
@@ -467,7 +477,7 @@ impl Ready<'_> {
     }
 
     /// The guest that waits where its program said `save`, with all that the program brought along.
-    fn saved_by(&self, part: &Part, run: &Path, brought: &[u8]) -> Result<Snapshot, Failure> {
+    fn saved_by(&self, part: &ReadyGuest, run: &Path, brought: &[u8]) -> Result<Snapshot, Failure> {
         let script = boot_script(&part.machine, self.qemu.version, self.args);
         let name = self.snapshot_name(part, &script, &snapshot::sum(brought));
         if let Some(snapshot) = Snapshot::find(&self.cache, &name) {
@@ -478,8 +488,14 @@ impl Ready<'_> {
     }
 
     /// The name of what a guest can see of its machine, and of what its program brought along.
-    fn snapshot_name(&self, part: &Part, script: &str, brought: &str) -> String {
-        let hardware = hardware(&part.machine, self.qemu.version, Keep::Nothing, &[]).join(" ");
+    fn snapshot_name(&self, part: &ReadyGuest, script: &str, brought: &str) -> String {
+        let hardware = hardware(
+            &part.machine,
+            self.qemu.version,
+            GuestMemoryStore::Nothing,
+            &[],
+        )
+        .join(" ");
         snapshot::name([
             &self.qemu.text,
             &self.image.stamp,
@@ -491,19 +507,19 @@ impl Ready<'_> {
 
     fn save(
         &self,
-        part: &Part,
+        part: &ReadyGuest,
         script: &str,
         (name, run): (&str, Option<&Path>),
         at: SaveAt,
     ) -> Result<Snapshot, Failure> {
         let initrd = self.file(part, "initrd", "");
         self.write_initrd(script, &initrd)?;
-        let making = Making::begin(&self.cache, name).map_err(|error| {
+        let making = SnapshotDraft::begin(&self.cache, name).map_err(|error| {
             let place = self.cache.display();
             Failure::Output(format!("{place}: cannot be written to: {error}"))
         })?;
         let folder = making.folder().to_owned();
-        let keep = Keep::Save(&folder);
+        let keep = GuestMemoryStore::Save(&folder);
         let line = |descriptors| self.line(&part.machine, &initrd, run, (keep, &[]), descriptors);
         let saved = session::save(&self.job(part, &line), making, at);
         let _ = std::fs::remove_file(&initrd);
@@ -512,7 +528,7 @@ impl Ready<'_> {
 
     fn job<'a>(
         &'a self,
-        part: &Part,
+        part: &ReadyGuest,
         arguments: &'a (dyn Fn(Descriptors) -> Vec<String> + Sync),
     ) -> Job<'a> {
         Job {
@@ -536,7 +552,7 @@ impl Ready<'_> {
         machine: &Machine,
         initrd: &Path,
         run: Option<&Path>,
-        (keep, storage): (Keep<'_>, &[Option<&Path>]),
+        (keep, storage): (GuestMemoryStore<'_>, &[Option<&Path>]),
         descriptors: Descriptors,
     ) -> Vec<String> {
         let clock = match self.args.host_clock {
@@ -571,7 +587,7 @@ impl Ready<'_> {
 }
 
 /// What a guest is made from.
-struct Kept {
+struct GuestOrigin {
     /// None where it boots.
     snapshot: Option<Snapshot>,
     /// By window, where it is persistent and used.

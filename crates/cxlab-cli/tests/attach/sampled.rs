@@ -3,7 +3,9 @@
 
 use super::*;
 use cxlab_perf::encode::{self, Event};
-use cxlab_perf::{Attr, DataSource, Format, Found, Mapped, Mode, Record, Sample, Weight, flag};
+use cxlab_perf::{
+    Attr, DataSource, Format, LoadOrigin, MemoryMapping, Mode, Record, Sample, Weight, flag,
+};
 
 /// A program touches 600 pages of a large mapping, and 200 of a small one. A thread touches 400 of a large one of its
 /// own, and a child 300 further ones of its parent's. It rests in between, so that no ring is full. Then it computes.
@@ -183,7 +185,7 @@ fn profile(folder: &Folder) -> PathBuf {
     const MAPPINGS: [u64; 2] = [0x7000_0000_0000, 0x7100_0000_0000];
     let mut now = 0;
     for start in MAPPINGS {
-        let mapped = Mapped {
+        let mapped = MemoryMapping {
             pid: 7,
             start,
             bytes: 64 << 20,
@@ -193,7 +195,7 @@ fn profile(folder: &Folder) -> PathBuf {
         };
         now = push(0, &Record::Mapped(mapped));
     }
-    let memory = DataSource::load(Found::Memory {
+    let memory = DataSource::load(LoadOrigin::Memory {
         remote: false,
         cxl: false,
     });

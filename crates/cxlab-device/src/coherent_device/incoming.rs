@@ -4,7 +4,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::LineAddr;
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Peer};
-use cxlab_protocol::coherence::message::{Kept, M2s};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s};
 use cxlab_protocol::{DevLoad, Message};
 
 use super::lines::NONE;
@@ -19,7 +19,7 @@ impl CoherentDevice {
         message: &Message,
         peer: Peer,
     ) {
-        let Some((kept, block)) = Kept::from_opcode(message.opcode) else {
+        let Some((kept, block)) = KeptCopy::from_opcode(message.opcode) else {
             panic!("{:?} is no answer to a snoop", message.opcode)
         };
         let count = if block { message.lines } else { 1 };
@@ -30,7 +30,7 @@ impl CoherentDevice {
             let Some(number) = self.lines.find(line) else {
                 unreachable!("a line that is snooped is busy")
             };
-            self.coherence.invalidated += u64::from(kept == Kept::Invalid);
+            self.coherence.invalidated += u64::from(kept == KeptCopy::Invalid);
             self.step(ctx, number, Event::Message(peer, M2s::BiRsp(kept)));
             self.settle(ctx, number);
         }

@@ -3,7 +3,7 @@
 use cxlab_engine::catalog;
 use cxlab_engine::units::Picos;
 use cxlab_memory::{VictimPolicy, victim};
-use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};
 use cxlab_protocol::{Message, Opcode};
 use serde_json::json;
 
@@ -97,7 +97,7 @@ fn a_block_may_be_answered_line_by_line() {
         }
         let one = |place| Message {
             tag: snoop.tag,
-            ..message(M2s::BiRsp(Kept::Invalid), snoop.hpa.0 / 64 + place)
+            ..message(M2s::BiRsp(KeptCopy::Invalid), snoop.hpa.0 / 64 + place)
         };
         [2, 0, 3, 1].map(one).to_vec()
     }
@@ -143,13 +143,13 @@ fn snoops_for_requests_to_neighbours_leave_as_one_block() {
     let keeps: [(M2s, React, Opcode, [u64; 3]); 3] = [
         (
             M2s::MemRdShared,
-            |message| keep(message, Kept::Shared),
+            |message| keep(message, KeptCopy::Shared),
             Opcode::BiSnpDataBlk,
             [0, 1, 0],
         ),
         (
             M2s::MemRdCur,
-            |message| keep(message, Kept::Exclusive),
+            |message| keep(message, KeptCopy::Exclusive),
             Opcode::BiSnpCurBlk,
             [0, 0, 1],
         ),
@@ -176,7 +176,7 @@ fn a_snoop_waits_for_its_block_no_longer_than_it_may() {
     let (data, inv) = (M2s::MemRdShared, M2s::MemRdOwn);
     let shared: React = |message| match message.opcode {
         Opcode::BiSnpInv => obedient(message),
-        _ => keep(message, Kept::Shared),
+        _ => keep(message, KeptCopy::Shared),
     };
     let first = 900 * NS + THERE;
     let one = |at, line| (at, Opcode::BiSnpData, line, 1);

@@ -9,7 +9,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
-use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
 use cxlab_protocol::{Channel, LongStage, Message};
 use cxlab_testkit::{Endpoint, Schedule};
@@ -341,7 +341,7 @@ impl Cache {
                 tag: snoop.tag,
                 opcode,
                 lines,
-                ..message(M2s::BiRsp(Kept::Invalid), 0)
+                ..message(M2s::BiRsp(KeptCopy::Invalid), 0)
             };
             self.later(ctx, response);
         }

@@ -13,7 +13,7 @@ use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::fixed::FixedParams;
 use cxlab_memory::{Medium, MediumSite, VictimPolicy, victim};
 use cxlab_protocol::coherence::dcoh::Filter;
-use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
 use cxlab_testkit::{Endpoint, credits, end, link, wire};
@@ -322,7 +322,7 @@ pub fn message(what: M2s, line: u64) -> Message {
 }
 
 /// The response to a snoop, for one line or a block like the snoop.
-pub fn answer(snoop: &Message, kept: Kept) -> Message {
+pub fn answer(snoop: &Message, kept: KeptCopy) -> Message {
     let block = Snoop::from_opcode(snoop.opcode).unwrap().1;
     Message {
         opcode: match block {

@@ -9,7 +9,7 @@ use cxlab_memory::fixed::FixedParams;
 use cxlab_memory::{Medium, MediumSite, victim};
 use cxlab_protocol::coherence::dcoh::{Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
-use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};
 use cxlab_protocol::{DecoderTable, DevLoad, LongStage, Message, Opcode, PortId};
 
 use crate::harness::{
@@ -75,7 +75,7 @@ pub fn silent(_: &Message) -> Vec<Message> {
 }
 
 /// Responds to a snoop with `kept`.
-pub fn keep(message: &Message, kept: Kept) -> Vec<Message> {
+pub fn keep(message: &Message, kept: KeptCopy) -> Vec<Message> {
     match Snoop::from_opcode(message.opcode) {
         Some(_) => vec![answer(message, kept)],
         None => vec![],
@@ -83,7 +83,7 @@ pub fn keep(message: &Message, kept: Kept) -> Vec<Message> {
 }
 
 pub fn obedient(message: &Message) -> Vec<Message> {
-    keep(message, Kept::Invalid)
+    keep(message, KeptCopy::Invalid)
 }
 
 /// Responds to a snoop of a modified line: `MemWr`, and `BIRspI` when the write is complete. The
@@ -96,7 +96,7 @@ fn dirty(message: &Message) -> Vec<Message> {
             vec![Message { data: 77, ..write }]
         }
         Opcode::Cmp => {
-            let (_, response) = at(0, M2s::BiRsp(Kept::Invalid), line);
+            let (_, response) = at(0, M2s::BiRsp(KeptCopy::Invalid), line);
             vec![Message { tag: 0, ..response }]
         }
         _ => obedient(message),
@@ -212,7 +212,7 @@ fn a_dirty_victim_is_written_before_its_entry_is_free() {
 fn conflicting(received: &Message) -> Vec<Message> {
     match received.opcode {
         Opcode::BiSnpInv => vec![message(M2s::BiConflict, 0)],
-        Opcode::BiConflictAck => vec![message(M2s::BiRsp(Kept::Invalid), 0)],
+        Opcode::BiConflictAck => vec![message(M2s::BiRsp(KeptCopy::Invalid), 0)],
         _ => vec![],
     }
 }
@@ -251,7 +251,7 @@ fn a_conflict_is_acknowledged_while_the_request_waits_for_its_line() {
 #[test]
 fn an_entry_is_free_when_all_holders_have_given_the_line_up() {
     let read = |ns| vec![at(ns, M2s::MemRdShared, 0)];
-    let mut slow = [read(100), vec![at(500, M2s::BiRsp(Kept::Invalid), 0)]].concat();
+    let mut slow = [read(100), vec![at(500, M2s::BiRsp(KeptCopy::Invalid), 0)]].concat();
     slow[1].1.tag = 1;
     let other = vec![at(200, M2s::MemRdData, 1)];
     let peers = [
@@ -275,7 +275,7 @@ fn an_entry_is_free_when_all_holders_have_given_the_line_up() {
 #[test]
 fn requests_wait_for_a_busy_line_in_the_order_of_their_arrival() {
     fn share(message: &Message) -> Vec<Message> {
-        keep(message, Kept::Shared)
+        keep(message, KeptCopy::Shared)
     }
     let read = |ns| (vec![at(ns, M2s::MemRdShared, 0)], silent as React);
     let owner = (vec![at(0, M2s::MemRdOwn, 0)], share as React);
@@ -306,7 +306,7 @@ fn writes_and_snoop_answers_are_taken_while_no_context_is_free() {
     fn downgrade(received: &Message) -> Vec<Message> {
         match received.opcode {
             Opcode::BiSnpData => vec![message(M2s::MemWr(MetaValue::Shared), 0)],
-            Opcode::Cmp => vec![message(M2s::BiRsp(Kept::Shared), 0)],
+            Opcode::Cmp => vec![message(M2s::BiRsp(KeptCopy::Shared), 0)],
             _ => vec![],
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::lane::{Account, Lane, Route};
-use super::{Kept, Payload};
+use super::{KeptPayload, Payload};
 use crate::queue::{EventKey, EventQueue, Target};
 use crate::units::SimTime;
 
@@ -150,23 +150,23 @@ impl<P: Payload> Ctx<'_, P> {
     /// # Panics
     /// If no payload has arrived, or if it was passed on or kept.
     #[inline(always)]
-    pub fn keep(&mut self) -> Kept {
+    pub fn keep(&mut self) -> KeptPayload {
         let place = std::mem::replace(&mut self.place, NOWHERE);
         assert!(place != NOWHERE, "nothing to pass on or to keep");
-        Kept(place)
+        KeptPayload(place)
     }
 
-    /// The payload behind a handle; the default payload for the default [`Kept`].
+    /// The payload behind a handle; the default payload for the default [`KeptPayload`].
     #[inline(always)]
-    pub fn kept(&self, kept: &Kept) -> &P {
+    pub fn kept(&self, kept: &KeptPayload) -> &P {
         self.lane.queue.carried(kept.0)
     }
 
     /// Drops a kept payload.
     ///
     /// # Panics
-    /// If `kept` is the default [`Kept`].
-    pub fn forget(&mut self, kept: Kept) {
+    /// If `kept` is the default [`KeptPayload`].
+    pub fn forget(&mut self, kept: KeptPayload) {
         assert!(kept.is_some(), "nothing was kept");
         self.lane.queue.release(kept.0);
     }
@@ -175,9 +175,9 @@ impl<P: Payload> Ctx<'_, P> {
     /// caller may change it.
     ///
     /// # Panics
-    /// As [`Ctx::place`], and if `kept` is the default [`Kept`].
+    /// As [`Ctx::place`], and if `kept` is the default [`KeptPayload`].
     #[inline(always)]
-    pub fn send_kept(&mut self, kept: Kept, port: u16, at: SimTime) -> &mut P {
+    pub fn send_kept(&mut self, kept: KeptPayload, port: u16, at: SimTime) -> &mut P {
         assert!(kept.is_some(), "nothing was kept");
         let (block, key, target) = self.leave(port, at);
         self.lane.pass_on(block, kept.0, key, target)

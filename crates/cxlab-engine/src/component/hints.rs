@@ -1,6 +1,6 @@
 //! What a component may tell the executor beside its model.
 
-use super::Kept;
+use super::KeptPayload;
 
 /// Hints of a component to the executor ([`Component::hints`](super::Component::hints)): what to
 /// prefetch into the processor's caches, and how events compare in cost.
@@ -39,15 +39,15 @@ impl<P> ExecutionHints<P> for NoHints {}
 /// Moves the payloads that a component [keeps](crate::Ctx::keep) out of the event queue
 /// and back ([`Component::hand_over`](super::Component::hand_over)).
 ///
-/// A [`Kept`] is a place in the queue of one thread. Before the component moves to another thread and
+/// A [`KeptPayload`] is a place in the queue of one thread. Before the component moves to another thread and
 /// before its state is saved, the engine calls [`take_in`](HandOver::take_in), and afterwards
 /// [`put_back`](HandOver::put_back). A component that keeps payloads and does not hand them over is
 /// found by an assertion when components move.
 pub trait HandOver<P> {
     /// Exchanges each kept payload for its value with `take` and stores the values in the component.
-    fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> P);
+    fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> P);
 
     /// The component continues, perhaps on another thread or from a restored state. The values that it
     /// stored in `take_in` may be kept in the queue again with `keep`.
-    fn put_back(&mut self, keep: &mut dyn FnMut(P) -> Kept);
+    fn put_back(&mut self, keep: &mut dyn FnMut(P) -> KeptPayload);
 }

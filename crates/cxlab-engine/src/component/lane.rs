@@ -1,6 +1,6 @@
 //! What the executor keeps for a partition and for each of its components.
 
-use super::Kept;
+use super::KeptPayload;
 use super::Payload;
 use super::ctx::NOWHERE;
 use crate::prefetch::prefetch_to_write;
@@ -117,15 +117,15 @@ impl<P: Payload> Lane<P> {
     }
 
     /// Removes a kept payload from the queue and returns it.
-    pub(crate) fn take(&mut self, kept: Kept) -> P {
+    pub(crate) fn take(&mut self, kept: KeptPayload) -> P {
         let payload = *self.queue.carried(kept.0);
         self.queue.release(kept.0);
         payload
     }
 
     /// Stores a payload in the queue without an event.
-    pub(crate) fn keep(&mut self, payload: P) -> Kept {
-        Kept(self.queue.hold(payload))
+    pub(crate) fn keep(&mut self, payload: P) -> KeptPayload {
+        KeptPayload(self.queue.hold(payload))
     }
 
     /// Begins the events of one of the partition's blocks.

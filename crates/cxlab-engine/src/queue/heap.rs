@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{EventKey, EventQueue, Popped, Target};
+use super::{EventKey, EventQueue, PoppedEvent, Target};
 
 /// An event queue as a binary heap: the reference in tests of [`WheelQueue`](super::WheelQueue) and the
 /// baseline in its benchmark.
@@ -26,13 +26,13 @@ impl<T: Copy + Default> EventQueue<T> for HeapQueue<T> {
         &mut item.1
     }
 
-    fn pop_before(&mut self, end: u64) -> Option<Popped> {
+    fn pop_before(&mut self, end: u64) -> Option<PoppedEvent> {
         if self.heap.peek()?.0.0.time >= end {
             return None;
         }
         let Reverse((key, place)) = self.heap.pop()?;
         let target = self.items[place as usize].0;
-        Some(Popped { key, target, place })
+        Some(PoppedEvent { key, target, place })
     }
 
     fn carried(&self, place: u32) -> &T {

@@ -19,7 +19,7 @@ proptest! {
         keys in prop::collection::hash_set((0u64..20, 0u64..1 << 19, 0u64..16), 0..200),
         widths in [0u32..60, 0u32..5, 0u32..36]
     ) {
-        let event = |(time, source, sequence)| Near {
+        let event = |(time, source, sequence)| NearEvent {
             key: EventKey {
                 time: 7 + (time << widths[0]),
                 order: source << widths[1] << EventKey::SEQUENCE_BITS | sequence << widths[2],
@@ -27,12 +27,12 @@ proptest! {
             target: Target::port(source as u32, sequence as u16),
             place: time as u32,
         };
-        let mut events: Vec<Near> = keys.into_iter().map(event).collect();
+        let mut events: Vec<NearEvent> = keys.into_iter().map(event).collect();
         let mut expected = events.clone();
         expected.sort_by_key(|near| Reverse(near.key));
         let mut sorter = Sorter::default();
         sorter.sort(&mut events);
-        let all = |events: &[Near]| -> Vec<_> {
+        let all = |events: &[NearEvent]| -> Vec<_> {
             events.iter().map(|near| (near.key, near.target, near.place)).collect()
         };
         prop_assert_eq!(all(&events), all(&expected));

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{EventKey, NOBODY, Near, Popped, Sorter, Target};
+use super::{EventKey, NOBODY, NearEvent, PoppedEvent, Sorter, Target};
 use crate::prefetch::{prefetch, prefetch_to_write};
 
 /// Number of buckets of a window.
@@ -25,18 +25,18 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone)]
 struct Pending {
     /// Events before the horizon, in no particular order.
-    events: Vec<Near>,
+    events: Vec<NearEvent>,
     /// The time of the earliest event in `events` and `far`, `u64::MAX` when there is none.
     first: u64,
     /// Events that were beyond the horizon when they were added.
-    far: BinaryHeap<Reverse<Near>>,
+    far: BinaryHeap<Reverse<NearEvent>>,
 }
 
 impl Pending {
     /// Adds an event beyond the horizon.
     #[cold]
     fn wait(&mut self, key: EventKey, target: Target, place: u32) {
-        self.far.push(Reverse(Near { key, target, place }));
+        self.far.push(Reverse(NearEvent { key, target, place }));
     }
 }
 
@@ -61,7 +61,7 @@ impl Buckets {
 #[derive(Clone)]
 struct Own {
     /// Each event with the index of the next one in the list of its bucket.
-    events: Vec<(Near, u32)>,
+    events: Vec<(NearEvent, u32)>,
     /// The first event in the list of each bucket.
     heads: [u32; BUCKETS],
     /// A bit for each bucket, set where the bucket has events.
@@ -75,13 +75,13 @@ pub(crate) struct Turns {
     /// Blocks with events in the window that have not begun, the next one last.
     turns: Vec<usize>,
     /// The events of the active bucket, sorted so that the next event is last.
-    active: Vec<Near>,
+    active: Vec<NearEvent>,
     sorter: Sorter,
     /// Number of the bucket after the active one.
     reached: usize,
     /// Events of the current block by bucket, and after them those of the next block. Events that a block
     /// sends to itself are not in the line.
-    line: Vec<Near>,
+    line: Vec<NearEvent>,
     /// Number of events in `line` that are of the current block.
     count: usize,
     /// The buckets of the current block.
@@ -206,7 +206,7 @@ impl Turns {
         }
         // A branch on whether an event is in the window could not be predicted. So all events are
         // distributed, with one bucket for those after the window.
-        let bucket = |near: &Near| match near.key.time < end {
+        let bucket = |near: &NearEvent| match near.key.time < end {
             true => bucket(near.key.time, start, shift),
             false => BUCKETS,
         };
@@ -249,7 +249,7 @@ impl Turns {
         if key.time >= self.horizon {
             return pending.wait(key, target, place);
         }
-        pending.events.push(Near { key, target, place });
+        pending.events.push(NearEvent { key, target, place });
         if let Some(ahead) = pending.events.spare_capacity_mut().get(2) {
             prefetch_to_write(ahead);
         }
@@ -258,7 +258,7 @@ impl Turns {
     /// Adds an event in the window for the current block.
     #[inline(never)]
     fn insert(&mut self, key: EventKey, target: Target, place: u32) {
-        let near = Near { key, target, place };
+        let near = NearEvent { key, target, place };
         let bucket = bucket(key.time, self.start, self.shift);
         if bucket < self.reached {
             let behind = self.active.partition_point(|other| other.key > key);
@@ -274,15 +274,15 @@ impl Turns {
 
     /// Removes the next event of the current block; `None` when the block has no more events in the window.
     #[inline(always)]
-    pub(crate) fn pop(&mut self) -> Option<Popped> {
-        let Near { key, target, place } = match self.active.pop() {
+    pub(crate) fn pop(&mut self) -> Option<PoppedEvent> {
+        let NearEvent { key, target, place } = match self.active.pop() {
             Some(near) => near,
             None => {
                 self.activate();
                 self.active.pop()?
             }
         };
-        Some(Popped { key, target, place })
+        Some(PoppedEvent { key, target, place })
     }
 
     /// Makes the next bucket with events the active one.

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::slab::{NIL, Slab};
 use super::turns::Turns;
-use super::{EventKey, EventQueue, Near, Popped, Sorter, Target};
+use super::{EventKey, EventQueue, NearEvent, PoppedEvent, Sorter, Target};
 use crate::prefetch::prefetch;
 
 /// Stands for the number of a slot where there is none.
@@ -66,7 +66,7 @@ struct Wheel {
     /// A bit for each word of `occupied`, set where the word is not zero.
     words: [u64; SLOTS / 4096],
     /// The events of the active slot, sorted so that the next one is last.
-    current: Vec<Near>,
+    current: Vec<NearEvent>,
     sorter: Sorter,
     /// For each of two prefetch stages: the number of events in `current`, from its beginning, that have
     /// not been prefetched.
@@ -307,7 +307,7 @@ impl Wheel {
     /// Removes the first event if it is before `end` and alone in its slot, in a small system also if the
     /// slot has two events. Most slots of a small system have one or two events, which need no sorting.
     #[inline(always)]
-    fn pop_near(&mut self, end: u64) -> Option<Popped> {
+    fn pop_near(&mut self, end: u64) -> Option<PoppedEvent> {
         if self.next >= self.overflow_slot {
             return None;
         }
@@ -336,7 +336,7 @@ impl Wheel {
             self.heads[index] = rest;
             self.entries[rest as usize].next = NIL;
         }
-        Some(Popped { key, target, place })
+        Some(PoppedEvent { key, target, place })
     }
 
     /// Makes the earliest occupied slot the active one. Returns false if no event is pending, or if the
@@ -353,7 +353,7 @@ impl Wheel {
             self.turn();
             while at != NIL {
                 let entry = &self.entries[at as usize];
-                self.current.push(Near {
+                self.current.push(NearEvent {
                     key: entry.key,
                     target: entry.target,
                     place: at,
@@ -382,7 +382,7 @@ impl Wheel {
             }
             if let Some(Reverse((key, place))) = self.overflow.pop() {
                 let target = self.entries[place as usize].target;
-                self.current.push(Near { key, target, place });
+                self.current.push(NearEvent { key, target, place });
             }
         }
     }
@@ -394,7 +394,8 @@ impl Wheel {
         if slot <= self.slot {
             let behind = self.current.partition_point(|other| other.key > key);
             let place = at;
-            self.current.insert(behind, Near { key, target, place });
+            self.current
+                .insert(behind, NearEvent { key, target, place });
         } else {
             self.overflow.push(Reverse((key, at)));
             self.overflow_slot = self.overflow_slot.min(slot);
@@ -447,7 +448,7 @@ impl Wheel {
             return None;
         }
         self.asked[what] = left as u32 - 1;
-        let Near { target, place, .. } = self.current[left - 1];
+        let NearEvent { target, place, .. } = self.current[left - 1];
         Some((target, place))
     }
 
@@ -510,7 +511,7 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     }
 
     #[inline(always)]
-    fn pop_before(&mut self, end: u64) -> Option<Popped> {
+    fn pop_before(&mut self, end: u64) -> Option<PoppedEvent> {
         let wheel = &mut self.wheel;
         if wheel.current.is_empty() {
             if let Some(popped) = wheel.pop_near(end) {
@@ -520,12 +521,12 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
                 return None;
             }
         }
-        let Near { key, target, place } = *wheel.current.last()?;
+        let NearEvent { key, target, place } = *wheel.current.last()?;
         if key.time >= end {
             return None;
         }
         wheel.current.pop();
-        Some(Popped { key, target, place })
+        Some(PoppedEvent { key, target, place })
     }
 
     #[inline(always)]

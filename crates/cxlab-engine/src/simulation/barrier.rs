@@ -5,7 +5,7 @@ use super::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError
 /// A value that shares its pair of cache lines with no other value.
 #[derive(Default)]
 #[repr(align(128))]
-pub(super) struct Apart<T>(pub(super) T);
+pub(super) struct CacheAligned<T>(pub(super) T);
 
 /// A barrier whose threads spin for a moment and then sleep. A sleeping thread leaves its processor to a
 /// thread that still has events.
@@ -13,9 +13,9 @@ pub(super) struct Barrier {
     count: usize,
     /// Number of times that a thread checks the generation before it sleeps.
     spins: u32,
-    arrived: Apart<AtomicUsize>,
-    generation: Apart<AtomicUsize>,
-    asleep: Apart<AtomicUsize>,
+    arrived: CacheAligned<AtomicUsize>,
+    generation: CacheAligned<AtomicUsize>,
+    asleep: CacheAligned<AtomicUsize>,
     /// Whether a thread has panicked, so that it will never arrive.
     broken: AtomicBool,
     lock: Mutex<()>,
@@ -27,9 +27,9 @@ impl Barrier {
         Barrier {
             count,
             spins,
-            arrived: Apart(AtomicUsize::new(0)),
-            generation: Apart(AtomicUsize::new(0)),
-            asleep: Apart(AtomicUsize::new(0)),
+            arrived: CacheAligned(AtomicUsize::new(0)),
+            generation: CacheAligned(AtomicUsize::new(0)),
+            asleep: CacheAligned(AtomicUsize::new(0)),
             broken: AtomicBool::new(false),
             lock: Mutex::new(()),
             wake: Condvar::new(),

@@ -1,12 +1,12 @@
 //! The data that threads exchange at the end of each window.
 
-use super::barrier::{Apart, Barrier};
+use super::barrier::{Barrier, CacheAligned};
 use super::sync::{AtomicU8, AtomicU64, Mutex, Ordering, PoisonError};
 
 /// The action of all threads after a window; the thread of the first partition decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum After {
+pub(super) enum WindowAction {
     GoOn,
     Pause,
     Interrupted,
@@ -14,7 +14,7 @@ pub(super) enum After {
 
 /// The report of a partition at the end of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Said {
+pub(super) struct PartitionReport {
     /// Time of the earliest pending event, including those that the partition sent to others.
     pub(super) next: u64,
     /// Events handled in the window.
@@ -23,15 +23,15 @@ pub(super) struct Said {
     pub(super) work: u64,
 }
 
-/// A [`Said`] in atomics, for other threads to read.
-struct Told {
+/// A [`PartitionReport`] in atomics, for other threads to read.
+struct SharedPartitionReport {
     next: AtomicU64,
     handled: AtomicU64,
     work: AtomicU64,
 }
 
 /// Events from one partition to another.
-type Handover<E> = Apart<Mutex<Vec<E>>>;
+type Handover<E> = CacheAligned<Mutex<Vec<E>>>;
 
 /// Cross-partition events `E` of each pair of partitions, and the report of each partition.
 ///
@@ -43,8 +43,8 @@ pub(super) struct Exchange<E> {
     /// `events[turn][from][to]`
     events: [Vec<Vec<Handover<E>>>; 2],
     /// `told[turn][part]`
-    told: [Vec<Apart<Told>>; 2],
-    /// An [`After`] for each turn.
+    told: [Vec<CacheAligned<SharedPartitionReport>>; 2],
+    /// An [`WindowAction`] for each turn.
     after: [AtomicU8; 2],
 }
 
@@ -52,9 +52,13 @@ impl<E> Exchange<E> {
     /// An exchange between `count` partitions, whose threads spin `spins` times at the barrier
     /// before they sleep.
     pub(super) fn new(count: usize, spins: u32) -> Exchange<E> {
-        let boxes = |_| (0..count).map(|_| Apart(Mutex::new(Vec::new()))).collect();
+        let boxes = |_| {
+            (0..count)
+                .map(|_| CacheAligned(Mutex::new(Vec::new())))
+                .collect()
+        };
         let told = |_| {
-            Apart(Told {
+            CacheAligned(SharedPartitionReport {
                 next: AtomicU64::new(0),
                 handled: AtomicU64::new(0),
                 work: AtomicU64::new(0),
@@ -98,7 +102,7 @@ impl<E> Exchange<E> {
         }
     }
 
-    pub(super) fn say(&self, turn: usize, part: usize, said: Said) {
+    pub(super) fn say(&self, turn: usize, part: usize, said: PartitionReport) {
         let told = &self.told[turn][part].0;
         told.next.store(said.next, Ordering::Relaxed);
         told.handled.store(said.handled, Ordering::Relaxed);
@@ -106,23 +110,25 @@ impl<E> Exchange<E> {
     }
 
     /// The reports of all partitions, in their order.
-    pub(super) fn said(&self, turn: usize) -> impl Iterator<Item = Said> {
-        self.told[turn].iter().map(|Apart(told)| Said {
-            next: told.next.load(Ordering::Relaxed),
-            handled: told.handled.load(Ordering::Relaxed),
-            work: told.work.load(Ordering::Relaxed),
-        })
+    pub(super) fn said(&self, turn: usize) -> impl Iterator<Item = PartitionReport> {
+        self.told[turn]
+            .iter()
+            .map(|CacheAligned(told)| PartitionReport {
+                next: told.next.load(Ordering::Relaxed),
+                handled: told.handled.load(Ordering::Relaxed),
+                work: told.work.load(Ordering::Relaxed),
+            })
     }
 
-    pub(super) fn set_after(&self, turn: usize, after: After) {
+    pub(super) fn set_after(&self, turn: usize, after: WindowAction) {
         self.after[turn].store(after as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn after(&self, turn: usize) -> After {
+    pub(super) fn after(&self, turn: usize) -> WindowAction {
         match self.after[turn].load(Ordering::Relaxed) {
-            0 => After::GoOn,
-            1 => After::Pause,
-            _ => After::Interrupted,
+            0 => WindowAction::GoOn,
+            1 => WindowAction::Pause,
+            _ => WindowAction::Interrupted,
         }
     }
 }

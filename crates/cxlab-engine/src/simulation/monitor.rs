@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::windows::{Counted, Windows};
+use super::windows::{WindowCounters, Windows};
 use crate::units::{Picos, SimTime};
 
 /// Why a run ended.
@@ -47,7 +47,7 @@ pub struct Monitor {
     pub(super) blocks: AtomicU64,
     /// The most threads that a run has used outside of trials.
     pub(super) threads: AtomicUsize,
-    pub(super) windows: Counted,
+    pub(super) windows: WindowCounters,
     watch: Option<fn(&Monitor)>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::Monitor;
 use crate::component::{Account, Component, Ctx, ExecutionHints, Lane, NOWHERE, Payload, Route};
 use crate::prefetch::{CACHE_LINE, prefetch, prefetch_first};
-use crate::queue::{EventQueue, Popped, Target, WheelQueue};
+use crate::queue::{EventQueue, PoppedEvent, Target, WheelQueue};
 use crate::units::SimTime;
 
 /// Number of events that a thread handles between two accesses to the monitor.
@@ -37,7 +37,7 @@ pub(super) struct Cell<C: Component> {
 /// Partitions are neighbours in memory. Each fills whole pairs of cache lines, which processors fetch
 /// together, so that no two threads write to one line.
 #[repr(align(128))]
-pub(super) struct Part<C: Component> {
+pub(super) struct RunningPartition<C: Component> {
     pub(super) cells: Vec<Cell<C>>,
     pub(super) lane: Lane<C::Payload>,
     /// Events handled since the last [`Simulation::settle`](super::Simulation::settle).
@@ -46,7 +46,7 @@ pub(super) struct Part<C: Component> {
     pub(super) last: u64,
 }
 
-impl<C: Component> Part<C> {
+impl<C: Component> RunningPartition<C> {
     pub(super) fn start(&mut self) {
         for (local, cell) in self.cells.iter_mut().enumerate() {
             let block = self.lane.blocks.of_local[local] - self.lane.blocks.first;
@@ -62,8 +62,8 @@ impl<C: Component> Part<C> {
     }
 
     #[inline(always)]
-    fn dispatch(&mut self, event: Popped) {
-        let Popped { key, target, place } = event;
+    fn dispatch(&mut self, event: PoppedEvent) {
+        let PoppedEvent { key, target, place } = event;
         let cell = &mut self.cells[target.component()];
         let ctx = &mut Ctx {
             now: SimTime(key.time),

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::part::{LOOK_EVERY, Part};
+use super::part::{LOOK_EVERY, RunningPartition};
 use super::saved::save_pending;
 use super::{Monitor, Outcome, Simulation, Stop};
 use crate::component::Component;
@@ -138,7 +138,7 @@ type Written<P> = (u64, u64, u32, u32, P);
 
 /// The end of a run on one rank: time of its last event, and number of events.
 #[derive(Clone, Serialize, Deserialize)]
-struct Ended {
+struct RankEnd {
     last: u64,
     events: u64,
 }
@@ -178,7 +178,7 @@ where
         let lookahead = division.lookahead.map_or(u64::MAX / 2, |span| span.0);
         let part = &mut self.parts[rank];
         let (interrupted, exhausted) = part.run_windows_ranked(ranks, lookahead, until.0, monitor);
-        let ended = Ended {
+        let ended = RankEnd {
             last: part.last,
             events: part.events,
         };
@@ -262,7 +262,7 @@ pub enum GatherError {
     Differs(StateError),
 }
 
-impl<C: Component> Part<C>
+impl<C: Component> RunningPartition<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {

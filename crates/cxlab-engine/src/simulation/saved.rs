@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Simulation;
-use super::part::Part;
+use super::part::RunningPartition;
 use crate::component::{Body, Component};
 use crate::queue::EventKey;
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
@@ -19,14 +19,14 @@ where
     ///
     /// What cannot be saved is reported by [`StateWriter::finish`].
     pub fn save(&mut self, out: &mut StateWriter) {
-        self.parts.iter_mut().for_each(Part::take_in);
+        self.parts.iter_mut().for_each(RunningPartition::take_in);
         out.value("components", &(self.local_of.len() as u64));
         out.value("clock", &(self.started, self.events, self.end.0));
         for number in 0..self.local_of.len() {
             self.save_component(number, out);
         }
         save_pending(&self.parts, out);
-        self.parts.iter_mut().for_each(Part::put_back);
+        self.parts.iter_mut().for_each(RunningPartition::put_back);
     }
 
     pub(super) fn save_component(&self, number: usize, out: &mut StateWriter) {
@@ -56,7 +56,9 @@ where
             self.restore_component(number, from)?;
         }
         self.sent = self.sequences();
-        self.parts.iter_mut().for_each(Part::forget_pending);
+        self.parts
+            .iter_mut()
+            .for_each(RunningPartition::forget_pending);
         self.restore_pending(from)
     }
 
@@ -91,7 +93,9 @@ where
 }
 
 /// All pending events of these partitions, in the order of events, which does not depend on the division.
-pub(super) fn pending<C: Component>(parts: &[Part<C>]) -> Vec<(EventKey, u32, Body<C::Payload>)> {
+pub(super) fn pending<C: Component>(
+    parts: &[RunningPartition<C>],
+) -> Vec<(EventKey, u32, Body<C::Payload>)> {
     let mut pending = Vec::new();
     for part in parts {
         part.lane.queue.for_each(|key, target, carried| {
@@ -107,7 +111,7 @@ pub(super) fn pending<C: Component>(parts: &[Part<C>]) -> Vec<(EventKey, u32, Bo
     pending
 }
 
-pub(super) fn save_pending<C: Component>(parts: &[Part<C>], out: &mut StateWriter)
+pub(super) fn save_pending<C: Component>(parts: &[RunningPartition<C>], out: &mut StateWriter)
 where
     C::Payload: Serialize,
 {

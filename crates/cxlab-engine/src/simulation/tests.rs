@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::component::{ComponentId, Ctx, HandOver, Kept, Payload};
+use crate::component::{ComponentId, Ctx, HandOver, KeptPayload, Payload};
 use crate::rng::StreamRng;
 use crate::state::{StateReader, StateWriter};
 use crate::units::Picos;
@@ -24,7 +24,7 @@ struct Juggler {
     ports: u64,
     latency: u64,
     seen: Vec<(u64, u64)>,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptPayload>,
     /// The kept balls while they are out of the queue.
     inside: Vec<Ball>,
 }
@@ -72,10 +72,10 @@ impl Component for Juggler {
 }
 
 impl HandOver<Ball> for Juggler {
-    fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Ball) {
+    fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> Ball) {
         self.inside.extend(self.kept.drain(..).map(take));
     }
-    fn put_back(&mut self, keep: &mut dyn FnMut(Ball) -> Kept) {
+    fn put_back(&mut self, keep: &mut dyn FnMut(Ball) -> KeptPayload) {
         self.kept.extend(self.inside.drain(..).map(keep));
     }
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::barrier::OpenOnPanic;
-use super::exchange::{After, Exchange, Said};
-use super::part::{LOOK_EVERY, Part};
+use super::exchange::{Exchange, PartitionReport, WindowAction};
+use super::part::{LOOK_EVERY, RunningPartition};
 use super::{Monitor, Windows};
 use crate::component::{Component, CrossEvent};
 use crate::prefetch::prefetch;
@@ -30,7 +30,7 @@ const ASK_EVERY: u64 = 8;
 
 /// A partition for another thread to run up to the time `until`.
 struct Job<C: Component> {
-    part: Part<C>,
+    part: RunningPartition<C>,
     exchange: Arc<Exchange<CrossEvent<C::Payload>>>,
     lookahead: u64,
     until: u64,
@@ -41,7 +41,7 @@ struct Worker<C: Component> {
     /// `None` once the worker is being dropped.
     jobs: Option<Sender<Job<C>>>,
     /// The lock is never contended. It makes the worker [`Sync`], and with it the simulation.
-    done: Mutex<Receiver<Part<C>>>,
+    done: Mutex<Receiver<RunningPartition<C>>>,
     /// `None` once the thread has been joined.
     thread: Option<JoinHandle<()>>,
 }
@@ -78,7 +78,7 @@ impl<C: Component> Worker<C> {
     ///
     /// # Panics
     /// With the panic of the thread, if it has panicked.
-    fn hand_back(&mut self, spins: u32) -> Part<C> {
+    fn hand_back(&mut self, spins: u32) -> RunningPartition<C> {
         let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
         match (receive(done, spins), self.thread.take()) {
             (Ok(part), thread) => {
@@ -151,7 +151,7 @@ impl<C: Component> Workers<C> {
     /// windows. Returns whether the run was interrupted, or `None` where it can continue.
     pub(super) fn run(
         &mut self,
-        parts: &mut Vec<Part<C>>,
+        parts: &mut Vec<RunningPartition<C>>,
         (lookahead, until): (u64, u64),
         processors: usize,
         pause: &mut dyn FnMut() -> bool,
@@ -168,7 +168,7 @@ impl<C: Component> Workers<C> {
                 until,
             });
         }
-        let lead = Lead {
+        let lead = LeadThread {
             pause,
             monitor,
             windows: Windows::default(),
@@ -182,7 +182,7 @@ impl<C: Component> Workers<C> {
 }
 
 /// What the thread of the first partition does for all: decides when to stop, and informs the monitor.
-struct Lead<'a> {
+struct LeadThread<'a> {
     pause: &'a mut dyn FnMut() -> bool,
     monitor: &'a Monitor,
     windows: Windows,
@@ -190,18 +190,20 @@ struct Lead<'a> {
     untold: u64,
 }
 
-impl Lead<'_> {
+impl LeadThread<'_> {
     /// The action of all threads after the window that ends.
-    fn after(&mut self) -> After {
+    fn after(&mut self) -> WindowAction {
         match () {
-            () if self.monitor.is_interrupted() => After::Interrupted,
-            () if self.windows.count % ASK_EVERY == ASK_EVERY - 1 && (self.pause)() => After::Pause,
-            () => After::GoOn,
+            () if self.monitor.is_interrupted() => WindowAction::Interrupted,
+            () if self.windows.count % ASK_EVERY == ASK_EVERY - 1 && (self.pause)() => {
+                WindowAction::Pause
+            }
+            () => WindowAction::GoOn,
         }
     }
 
     /// Adds up the reports of partitions at the end of a window.
-    fn count(&mut self, said: impl Iterator<Item = Said>) {
+    fn count(&mut self, said: impl Iterator<Item = PartitionReport>) {
         let (mut sum, mut most, mut work) = (0, 0, 0);
         for one in said {
             (sum, most) = (sum + one.handled, one.handled.max(most));
@@ -222,7 +224,7 @@ impl Lead<'_> {
     }
 }
 
-impl<C: Component> Part<C> {
+impl<C: Component> RunningPartition<C> {
     /// Runs windows until the end of the run, an interruption or a pause. The first partition has a
     /// `lead`. Returns whether the run was interrupted, or `None` after a pause.
     fn run_windows(
@@ -230,14 +232,14 @@ impl<C: Component> Part<C> {
         exchange: &Exchange<CrossEvent<C::Payload>>,
         lookahead: u64,
         until: u64,
-        mut lead: Option<Lead<'_>>,
+        mut lead: Option<LeadThread<'_>>,
     ) -> Option<bool> {
         let _others_go_on = OpenOnPanic(exchange.barrier());
         let me = self.lane.partition as usize;
         let mut turn = 0;
         let mut handled = 0;
         loop {
-            let said = Said {
+            let said = PartitionReport {
                 next: self.post(exchange, turn, me),
                 handled,
                 work: std::mem::take(&mut self.lane.work),
@@ -264,7 +266,7 @@ impl<C: Component> Part<C> {
                 .unwrap_or(u64::MAX);
             let after = exchange.after(turn);
             let over = earliest >= until || earliest == u64::MAX;
-            let ends = over || after != After::GoOn;
+            let ends = over || after != WindowAction::GoOn;
             if let Some(lead) = &mut lead {
                 lead.count(exchange.said(turn));
                 if ends || lead.untold >= LOOK_EVERY {
@@ -276,7 +278,7 @@ impl<C: Component> Part<C> {
                 }
             }
             if ends {
-                let interrupted = after == After::Interrupted;
+                let interrupted = after == WindowAction::Interrupted;
                 return (over || interrupted).then_some(interrupted);
             }
             handled = self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);

@@ -33,13 +33,13 @@ impl Windows {
 
 /// A [`Windows`] that a run adds to while other threads read it.
 #[derive(Default, Debug)]
-pub(super) struct Counted {
+pub(super) struct WindowCounters {
     count: AtomicU64,
     events: AtomicU64,
     busiest: AtomicU64,
 }
 
-impl Counted {
+impl WindowCounters {
     pub(super) fn add(&self, windows: Windows) {
         self.count.fetch_add(windows.count, Ordering::Relaxed);
         self.events.fetch_add(windows.events, Ordering::Relaxed);

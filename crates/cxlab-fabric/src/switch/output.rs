@@ -4,7 +4,7 @@ use cxlab_engine::list::NONE;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::SimTime;
-use cxlab_engine::{Ctx, Kept};
+use cxlab_engine::{Ctx, KeptPayload};
 use cxlab_link::{BufferId, LinkPort, Parcel};
 use cxlab_protocol::Message;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::params::Arbitration;
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct PendingMessage {
     #[serde(skip)]
-    pub(super) kept: Kept,
+    pub(super) kept: KeptPayload,
     pub(super) next: u32,
     pub(super) arrived: SimTime,
     /// How long the message's buffer had been starved when the message arrived, in picoseconds.

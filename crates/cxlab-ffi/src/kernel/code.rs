@@ -1,14 +1,14 @@
 //! The code of a thread: a generator that yields operations and is sent their values.
 
-use cxlab_wasm::Stopped;
-use cxlab_workload::thread::{Barrier, Handle, Loaded, SideBySide, Value, side_by_side};
+use cxlab_wasm::StopReason;
+use cxlab_workload::thread::{Barrier, Handle, LoadedRange, SideBySide, Value, side_by_side};
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use super::compiled::CompiledCall;
-use super::ops::{Asked, Reader, Yielded};
-use crate::source::Failed;
+use super::ops::{PythonOperation, Reader, YieldedOperations};
+use crate::source::SharedFailure;
 
 /// Why a barrier in a thread is refused.
 const ALONE: &str = "barrier: found in a thread; allowed: in generators of cxlab.op.together";
@@ -17,26 +17,26 @@ const ALONE: &str = "barrier: found in a thread; allowed: in generators of cxlab
 enum UnderWay<'t> {
     Value(Value<'t>),
     Silent(Value<'t>),
-    Bytes(Loaded<'t>),
+    Bytes(LoadedRange<'t>),
 }
 
 /// The value of an operation.
-enum Given {
+enum OperationValue {
     Nothing,
     Number(u64),
     Bytes(Vec<u8>),
 }
 
 /// Values for a generator: of one operation, or of a list of them.
-enum Sent {
-    One(Given),
-    List(Vec<Given>),
+enum SentValues {
+    One(OperationValue),
+    List(Vec<OperationValue>),
 }
 
 /// What the generators of a thread have in common.
 pub(super) struct Code {
     pub(super) reader: Reader,
-    pub(super) failed: Failed,
+    pub(super) failed: SharedFailure,
 }
 
 impl Code {
@@ -51,22 +51,24 @@ impl Code {
         group: Option<&'t Barrier>,
     ) -> SideBySide<'t> {
         Box::pin(async move {
-            let mut sent = Sent::One(Given::Nothing);
+            let mut sent = SentValues::One(OperationValue::Nothing);
             loop {
                 let yielded = Python::attach(|py| self.step(py, &generator, sent));
                 sent = match yielded {
                     Ok(None) => return,
-                    Ok(Some(Yielded::One(asked))) => Sent::One(issue(t, asked).given().await),
-                    Ok(Some(Yielded::List(asked))) => {
+                    Ok(Some(YieldedOperations::One(asked))) => {
+                        SentValues::One(issue(t, asked).given().await)
+                    }
+                    Ok(Some(YieldedOperations::List(asked))) => {
                         let issued = asked.into_iter().map(|asked| issue(t, asked));
                         let under_way: Vec<UnderWay<'_>> = issued.collect();
                         let mut given = Vec::with_capacity(under_way.len());
                         for one in under_way {
                             given.push(one.given().await);
                         }
-                        Sent::List(given)
+                        SentValues::List(given)
                     }
-                    Ok(Some(Yielded::Together(generators))) => {
+                    Ok(Some(YieldedOperations::Together(generators))) => {
                         let group = Barrier::new(generators.len());
                         let running = generators.into_iter();
                         let running = running.map(|one| self.generate(t, one, Some(&group)));
@@ -78,19 +80,21 @@ impl Code {
                             );
                             self.failed.set(PyRuntimeError::new_err(message));
                         }
-                        Sent::One(Given::Nothing)
+                        SentValues::One(OperationValue::Nothing)
                     }
-                    Ok(Some(Yielded::Barrier)) => {
+                    Ok(Some(YieldedOperations::Barrier)) => {
                         let Some(group) = group else {
                             return self.failed.set(PyValueError::new_err(ALONE));
                         };
                         group.wait().await;
-                        Sent::One(Given::Nothing)
+                        SentValues::One(OperationValue::Nothing)
                     }
-                    Ok(Some(Yielded::Call(call))) => match self.call(t, call.get(), group).await {
-                        Ok(given) => Sent::One(given),
-                        Err(error) => return self.failed.set(error),
-                    },
+                    Ok(Some(YieldedOperations::Call(call))) => {
+                        match self.call(t, call.get(), group).await {
+                            Ok(given) => SentValues::One(given),
+                            Err(error) => return self.failed.set(error),
+                        }
+                    }
                     Err(error) => return self.failed.set(error),
                 };
             }
@@ -103,12 +107,12 @@ impl Code {
         t: &Handle,
         call: &CompiledCall,
         group: Option<&Barrier>,
-    ) -> PyResult<Given> {
+    ) -> PyResult<OperationValue> {
         loop {
             match call.run(t, &self.reader.reach).await? {
-                Stopped::Ended => return Ok(Given::Nothing),
-                Stopped::Missing(addr) => return Ok(Given::Number(addr)),
-                Stopped::Barrier => match group {
+                StopReason::Ended => return Ok(OperationValue::Nothing),
+                StopReason::Missing(addr) => return Ok(OperationValue::Number(addr)),
+                StopReason::Barrier => match group {
                     Some(group) => group.wait().await,
                     None => return Err(PyValueError::new_err(ALONE)),
                 },
@@ -117,15 +121,20 @@ impl Code {
     }
 
     /// Sends values to the generator, and returns what it yields. `None` says that it has ended.
-    fn step(&self, py: Python<'_>, generator: &Py<PyAny>, sent: Sent) -> PyResult<Option<Yielded>> {
-        let value = |given: Given| match given {
-            Given::Nothing => Ok(py.None().into_bound(py)),
-            Given::Number(number) => Ok(number.into_pyobject(py)?.into_any()),
-            Given::Bytes(bytes) => Ok::<_, PyErr>(PyBytes::new(py, &bytes).into_any()),
+    fn step(
+        &self,
+        py: Python<'_>,
+        generator: &Py<PyAny>,
+        sent: SentValues,
+    ) -> PyResult<Option<YieldedOperations>> {
+        let value = |given: OperationValue| match given {
+            OperationValue::Nothing => Ok(py.None().into_bound(py)),
+            OperationValue::Number(number) => Ok(number.into_pyobject(py)?.into_any()),
+            OperationValue::Bytes(bytes) => Ok::<_, PyErr>(PyBytes::new(py, &bytes).into_any()),
         };
         let sent = match sent {
-            Sent::One(given) => value(given)?,
-            Sent::List(given) => {
+            SentValues::One(given) => value(given)?,
+            SentValues::List(given) => {
                 let values: PyResult<Vec<_>> = given.into_iter().map(value).collect();
                 PyList::new(py, values?)?.into_any()
             }
@@ -138,25 +147,25 @@ impl Code {
     }
 }
 
-fn issue(t: &Handle, asked: Asked) -> UnderWay<'_> {
+fn issue(t: &Handle, asked: PythonOperation) -> UnderWay<'_> {
     match asked {
-        Asked::Op(op) => UnderWay::Value(t.issue(op)),
-        Asked::Silent(op) => UnderWay::Silent(t.issue(op)),
-        Asked::Read(addr, bytes) => UnderWay::Bytes(t.read_range(addr, bytes)),
-        Asked::Write(addr, data) => UnderWay::Silent(t.write_range(addr, &data)),
-        Asked::Push(addr, data) => UnderWay::Silent(t.push(addr, &data)),
+        PythonOperation::Op(op) => UnderWay::Value(t.issue(op)),
+        PythonOperation::Silent(op) => UnderWay::Silent(t.issue(op)),
+        PythonOperation::Read(addr, bytes) => UnderWay::Bytes(t.read_range(addr, bytes)),
+        PythonOperation::Write(addr, data) => UnderWay::Silent(t.write_range(addr, &data)),
+        PythonOperation::Push(addr, data) => UnderWay::Silent(t.push(addr, &data)),
     }
 }
 
 impl UnderWay<'_> {
-    async fn given(self) -> Given {
+    async fn given(self) -> OperationValue {
         match self {
-            UnderWay::Value(value) => Given::Number(value.await),
+            UnderWay::Value(value) => OperationValue::Number(value.await),
             UnderWay::Silent(value) => {
                 value.await;
-                Given::Nothing
+                OperationValue::Nothing
             }
-            UnderWay::Bytes(loaded) => Given::Bytes(loaded.await),
+            UnderWay::Bytes(loaded) => OperationValue::Bytes(loaded.await),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cxlab_wasm::{Call, Placed, Program, Reach, Running, Stopped, WorkItem};
+use cxlab_wasm::{BytePlace, Call, Program, Reach, RunningCall, StopReason, WorkItem};
 use cxlab_workload::thread::Handle;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -71,7 +71,7 @@ impl CompiledProgram {
         };
         let call = Call::new(&self.program, name, &arguments, item);
         Ok(CompiledCall {
-            running: Mutex::new(Some(Running::new(call.map_err(PyValueError::new_err)?))),
+            running: Mutex::new(Some(RunningCall::new(call.map_err(PyValueError::new_err)?))),
             pages,
         })
     }
@@ -81,7 +81,7 @@ impl CompiledProgram {
 #[pyclass(frozen)]
 pub(crate) struct CompiledCall {
     /// `None` while the call runs.
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningCall>>,
     pages: Option<Py<PyAny>>,
 }
 
@@ -93,7 +93,7 @@ struct Pages<'a> {
 
 impl CompiledCall {
     /// Runs the call until it stops. All of its accesses are complete then.
-    pub(super) async fn run(&self, t: &Handle, reach: &Limit) -> PyResult<Stopped> {
+    pub(super) async fn run(&self, t: &Handle, reach: &Limit) -> PyResult<StopReason> {
         let taken = self.lock().take();
         let Some(mut running) = taken else {
             let message = "call: found a call that runs already; allowed: each call once";
@@ -108,7 +108,7 @@ impl CompiledCall {
         stopped
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<RunningCall>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,20 +117,20 @@ impl Reach for Pages<'_> {
     type Error = PyErr;
 
     /// The address itself, or one in the device's memory for bytes of a shared allocation.
-    fn place(&self, name: &str, addr: u64, bytes: u64) -> PyResult<Placed> {
+    fn place(&self, name: &str, addr: u64, bytes: u64) -> PyResult<BytePlace> {
         if let Err(what) = self.reach.reaches(addr, bytes) {
             return Err(PyValueError::new_err(format!("`{name}`: {what}")));
         }
         let Some(pages) = self.pages else {
-            return Ok(Placed::At(addr, bytes));
+            return Ok(BytePlace::At(addr, bytes));
         };
         Python::attach(|py| {
             let translated = pages.call_method1(py, "translated", (addr, bytes))?;
             match translated.extract::<Option<u64>>(py)? {
-                Some(at) => Ok(Placed::At(at, bytes)),
+                Some(at) => Ok(BytePlace::At(at, bytes)),
                 None => {
                     let missing = pages.call_method1(py, "missing", (addr, bytes))?;
-                    Ok(Placed::Missing(missing.extract(py)?))
+                    Ok(BytePlace::Missing(missing.extract(py)?))
                 }
             }
         })

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{Bytes, Hpa};
-use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::thread::{ExecutionPlace, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ use self::code::Code;
 pub(crate) use self::compiled::{CompiledCall, CompiledProgram};
 use self::limits::{Limits, Reach, inside};
 use self::ops::Reader;
-use crate::source::Failed;
+use crate::source::SharedFailure;
 
 /// The memory that a kernel's threads share, before they run or after all have ended.
 #[pyclass(frozen)]
@@ -57,11 +57,11 @@ impl Memory {
 /// A kernel that a program in Python offers: `cxlab._kernel.Offer`.
 pub(crate) struct OfferedKernel {
     offer: Py<PyAny>,
-    failed: Failed,
+    failed: SharedFailure,
 }
 
 impl OfferedKernel {
-    pub(crate) fn new(offer: Py<PyAny>, failed: Failed) -> OfferedKernel {
+    pub(crate) fn new(offer: Py<PyAny>, failed: SharedFailure) -> OfferedKernel {
         OfferedKernel { offer, failed }
     }
 }
@@ -107,7 +107,7 @@ struct Kernel {
     bound: Py<PyAny>,
     phases: Vec<Phase>,
     limits: Limits,
-    failed: Failed,
+    failed: SharedFailure,
 }
 
 impl Kernel {
@@ -132,10 +132,10 @@ impl ThreadedKernel for Kernel {
         }
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let (accelerator, number) = match place {
-            Place::Core { core } => (None, core),
-            Place::Element {
+            ExecutionPlace::Core { core } => (None, core),
+            ExecutionPlace::Element {
                 accelerator,
                 element,
             } => (Some(accelerator), element),

@@ -9,9 +9,9 @@ use super::compiled::CompiledCall;
 use super::limits::Reach;
 
 /// What a generator has yielded.
-pub(super) enum Yielded {
-    One(Asked),
-    List(Vec<Asked>),
+pub(super) enum YieldedOperations {
+    One(PythonOperation),
+    List(Vec<PythonOperation>),
     /// Generators that run side by side until all have ended.
     Together(Vec<Py<PyAny>>),
     /// A wait for all generators that run side by side.
@@ -21,7 +21,7 @@ pub(super) enum Yielded {
 }
 
 /// An operation of `cxlab.op` with its arguments.
-pub(super) enum Asked {
+pub(super) enum PythonOperation {
     Op(ThreadOp),
     /// An operation whose value means nothing.
     Silent(ThreadOp),
@@ -36,25 +36,26 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn read(&self, yielded: &Bound<'_, PyAny>) -> PyResult<Yielded> {
+    pub(super) fn read(&self, yielded: &Bound<'_, PyAny>) -> PyResult<YieldedOperations> {
         if let Ok(list) = yielded.cast::<PyList>() {
-            let asked: PyResult<Vec<Asked>> = list.iter().map(|op| self.one(&op)).collect();
-            return Ok(Yielded::List(asked?));
+            let asked: PyResult<Vec<PythonOperation>> =
+                list.iter().map(|op| self.one(&op)).collect();
+            return Ok(YieldedOperations::List(asked?));
         }
         let (name, tuple) = named(yielded)?;
         match name.as_str() {
-            "together" => Ok(Yielded::Together(tuple.get_item(1)?.extract()?)),
-            "barrier" => Ok(Yielded::Barrier),
+            "together" => Ok(YieldedOperations::Together(tuple.get_item(1)?.extract()?)),
+            "barrier" => Ok(YieldedOperations::Barrier),
             "call" if self.reach.accelerator.is_none() => {
                 let message = "call: found on a core; allowed: on elements of accelerators";
                 Err(PyValueError::new_err(message))
             }
-            "call" => Ok(Yielded::Call(tuple.get_item(1)?.extract()?)),
-            _ => Ok(Yielded::One(self.one(yielded)?)),
+            "call" => Ok(YieldedOperations::Call(tuple.get_item(1)?.extract()?)),
+            _ => Ok(YieldedOperations::One(self.one(yielded)?)),
         }
     }
 
-    fn one(&self, op: &Bound<'_, PyAny>) -> PyResult<Asked> {
+    fn one(&self, op: &Bound<'_, PyAny>) -> PyResult<PythonOperation> {
         let (name, tuple) = named(op)?;
         if matches!(name.as_str(), "together" | "barrier" | "call") {
             let message = format!("{name}: found in a list; allowed: alone");
@@ -62,9 +63,9 @@ impl Reader {
         }
         let asked = self.operation(&name, tuple)?;
         let checked = match &asked {
-            Asked::Op(op) | Asked::Silent(op) => self.reach.allowed(*op),
-            Asked::Read(addr, bytes) => self.reach.reaches(*addr, *bytes),
-            Asked::Write(addr, data) | Asked::Push(addr, data) => {
+            PythonOperation::Op(op) | PythonOperation::Silent(op) => self.reach.allowed(*op),
+            PythonOperation::Read(addr, bytes) => self.reach.reaches(*addr, *bytes),
+            PythonOperation::Write(addr, data) | PythonOperation::Push(addr, data) => {
                 self.reach.reaches(*addr, data.len() as u64)
             }
         };
@@ -74,7 +75,7 @@ impl Reader {
         }
     }
 
-    fn operation(&self, name: &str, tuple: &Bound<'_, PyTuple>) -> PyResult<Asked> {
+    fn operation(&self, name: &str, tuple: &Bound<'_, PyTuple>) -> PyResult<PythonOperation> {
         let number = |at: usize| tuple.get_item(at)?.extract::<u64>();
         let small = |at: usize| tuple.get_item(at)?.extract::<u32>();
         let short = |at: usize| tuple.get_item(at)?.extract::<u16>();
@@ -87,7 +88,7 @@ impl Reader {
         };
         let own = self.reach.accelerator.unwrap_or_default();
         let dma = |direction| {
-            Ok::<_, PyErr>(Asked::Silent(ThreadOp::Dma {
+            Ok::<_, PyErr>(PythonOperation::Silent(ThreadOp::Dma {
                 direction,
                 host_addr: number(1)?,
                 device_addr: number(2)?,
@@ -95,7 +96,7 @@ impl Reader {
             }))
         };
         let atomic = |kind, compare| {
-            Ok::<_, PyErr>(Asked::Op(ThreadOp::Atomic {
+            Ok::<_, PyErr>(PythonOperation::Op(ThreadOp::Atomic {
                 addr: number(1)?,
                 size: size(2)?,
                 kind,
@@ -104,11 +105,11 @@ impl Reader {
             }))
         };
         Ok(match name {
-            "load" => Asked::Op(ThreadOp::Load {
+            "load" => PythonOperation::Op(ThreadOp::Load {
                 addr: number(1)?,
                 size: size(2)?,
             }),
-            "store" => Asked::Silent(ThreadOp::Store {
+            "store" => PythonOperation::Silent(ThreadOp::Store {
                 addr: number(1)?,
                 size: size(2)?,
                 value: number(3)?,
@@ -121,49 +122,51 @@ impl Reader {
             "fetch_xor" => atomic(AtomicKind::Xor, 0)?,
             "fetch_min" => atomic(either(AtomicKind::MinSigned, AtomicKind::Min)?, 0)?,
             "fetch_max" => atomic(either(AtomicKind::MaxSigned, AtomicKind::Max)?, 0)?,
-            "await_change" => Asked::Op(ThreadOp::Await {
+            "await_change" => PythonOperation::Op(ThreadOp::Await {
                 addr: number(1)?,
                 size: size(2)?,
                 value: number(3)?,
             }),
-            "read" => Asked::Read(number(1)?, number(2)?),
-            "write" => Asked::Write(number(1)?, bytes(2)?),
-            "push" => Asked::Push(number(1)?, bytes(2)?),
-            "flush" => Asked::Silent(ThreadOp::Flush { addr: number(1)? }),
-            "write_back" => Asked::Silent(ThreadOp::WriteBack { addr: number(1)? }),
-            "demote" => Asked::Silent(ThreadOp::Demote { addr: number(1)? }),
-            "prefetch" => Asked::Silent(ThreadOp::Prefetch { addr: number(1)? }),
-            "compute" => Asked::Silent(ThreadOp::Compute { cycles: small(1)? }),
-            "fence" => Asked::Silent(ThreadOp::Fence),
+            "read" => PythonOperation::Read(number(1)?, number(2)?),
+            "write" => PythonOperation::Write(number(1)?, bytes(2)?),
+            "push" => PythonOperation::Push(number(1)?, bytes(2)?),
+            "flush" => PythonOperation::Silent(ThreadOp::Flush { addr: number(1)? }),
+            "write_back" => PythonOperation::Silent(ThreadOp::WriteBack { addr: number(1)? }),
+            "demote" => PythonOperation::Silent(ThreadOp::Demote { addr: number(1)? }),
+            "prefetch" => PythonOperation::Silent(ThreadOp::Prefetch { addr: number(1)? }),
+            "compute" => PythonOperation::Silent(ThreadOp::Compute { cycles: small(1)? }),
+            "fence" => PythonOperation::Silent(ThreadOp::Fence),
             "dma_to_device" => dma(Direction::ToDevice)?,
             "dma_to_host" => dma(Direction::ToHost)?,
-            "mmio_read" => Asked::Op(ThreadOp::MmioRead {
+            "mmio_read" => PythonOperation::Op(ThreadOp::MmioRead {
                 device: short(1)?,
                 register: small(2)?,
             }),
-            "mmio_write" => Asked::Silent(ThreadOp::MmioWrite {
+            "mmio_write" => PythonOperation::Silent(ThreadOp::MmioWrite {
                 device: short(1)?,
                 register: small(2)?,
                 value: number(3)?,
             }),
-            "mmio_await" => Asked::Op(ThreadOp::MmioAwait {
+            "mmio_await" => PythonOperation::Op(ThreadOp::MmioAwait {
                 device: own,
                 register: small(1)?,
                 value: number(2)?,
             }),
-            "interrupt" => Asked::Silent(ThreadOp::Interrupt { vector: short(1)? }),
-            "wait_interrupt" => Asked::Silent(ThreadOp::WaitInterrupt { vector: short(1)? }),
-            "mmap" => Asked::Op(ThreadOp::Map {
+            "interrupt" => PythonOperation::Silent(ThreadOp::Interrupt { vector: short(1)? }),
+            "wait_interrupt" => {
+                PythonOperation::Silent(ThreadOp::WaitInterrupt { vector: short(1)? })
+            }
+            "mmap" => PythonOperation::Op(ThreadOp::Map {
                 bytes: number(1)?,
                 policy: short(2)?,
             }),
-            "munmap" => Asked::Silent(ThreadOp::Unmap {
+            "munmap" => PythonOperation::Silent(ThreadOp::Unmap {
                 addr: number(1)?,
                 bytes: number(2)?,
             }),
-            "time" => Asked::Op(ThreadOp::Time),
-            "mark" => Asked::Silent(ThreadOp::Mark { phase: size(1)? }),
-            "count" => Asked::Silent(ThreadOp::Count {
+            "time" => PythonOperation::Op(ThreadOp::Time),
+            "mark" => PythonOperation::Silent(ThreadOp::Mark { phase: size(1)? }),
+            "count" => PythonOperation::Silent(ThreadOp::Count {
                 operations: small(1)?,
             }),
             other => {

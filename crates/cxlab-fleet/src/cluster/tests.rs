@@ -84,7 +84,7 @@ impl Parts {
     }
 }
 
-const WHICH: Which = Which {
+const WHICH: ClusterId = ClusterId {
     index: 0,
     of: 1,
     pods: 1,
@@ -317,7 +317,7 @@ proptest! {
         };
         let parts = Parts::new(params, 2, Box::new(Fixed(asks.clone())), policy);
         let setup = parts.setup(slices);
-        let which = Which { pods: 2, ..WHICH };
+        let which = ClusterId { pods: 2, ..WHICH };
         let vms = drawn(&setup, which);
         let mut cluster = Cluster::new(&setup, which);
         let (mut taken, mut refused) = (0, 0);

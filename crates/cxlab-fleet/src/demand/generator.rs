@@ -20,14 +20,14 @@ pub(super) const ENTRY: Entry<Box<dyn Demand>> = Entry {
     schema: <Generator as JsonSchema>::json_schema,
     build: |params| {
         let params: Generator = read_params(params)?;
-        Ok(Box::new(Ready::new(params)?))
+        Ok(Box::new(CheckedGenerator::new(params)?))
     },
 };
 
 /// A number of cores of VMs, with its frequency.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Weighted {
+pub struct WeightedCores {
     /// Number of cores. 1 to 4096.
     #[schemars(range(min = 1, max = 4096))]
     pub cores: u32,
@@ -64,7 +64,7 @@ pub struct Generator {
     /// Distribution of the cores of VMs. Default: the buckets of Azure 2019, whose first (1 or
     /// 2 cores) is split 20:38 (*assumed*).
     #[schemars(length(min = 1, max = 256))]
-    pub cores: Vec<Weighted>,
+    pub cores: Vec<WeightedCores>,
     /// Distribution of the memory for each core. Default: 1, 2, 4 and 8 GiB with weights that give
     /// Azure's buckets of memory within 4 points (a test).
     #[schemars(length(min = 1, max = 256))]
@@ -109,7 +109,7 @@ impl Default for Generator {
             load: vec![0.6, 0.95],
             daily: 0.3,
             cores: cores
-                .map(|(cores, weight)| Weighted { cores, weight })
+                .map(|(cores, weight)| WeightedCores { cores, weight })
                 .to_vec(),
             memory: memory
                 .map(|(gib, weight)| MemoryPerCore { gib, weight })
@@ -124,15 +124,15 @@ impl Default for Generator {
 
 /// The generator with checked parameters.
 #[derive(Clone, Debug)]
-struct Ready {
+struct CheckedGenerator {
     params: Generator,
     lifetimes: Lifetimes,
 }
 
 const DAY_H: f64 = 24.0;
 
-impl Ready {
-    fn new(params: Generator) -> Result<Ready, ParamError> {
+impl CheckedGenerator {
+    fn new(params: Generator) -> Result<CheckedGenerator, ParamError> {
         let right =
             |load: &[f64]| load.len() == 2 && 0.0 < load[0] && load[0] <= load[1] && load[1] <= 2.0;
         if !right(&params.load) {
@@ -163,7 +163,7 @@ impl Ready {
             ));
         }
         let lifetimes = Lifetimes::new(&params.lifetimes)?;
-        Ok(Ready { params, lifetimes })
+        Ok(CheckedGenerator { params, lifetimes })
     }
 
     /// Arrival rate over its mean, at a time in hours. The rate is largest at 15:00.
@@ -246,7 +246,7 @@ impl Mix {
     }
 }
 
-impl Demand for Ready {
+impl Demand for CheckedGenerator {
     fn asks(&self, cluster: &ClusterDemand, rng: &mut StreamRng) -> Vec<Ask> {
         let params = &self.params;
         let load = params.load[0] + rng.unit() * (params.load[1] - params.load[0]);

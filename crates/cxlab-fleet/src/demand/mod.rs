@@ -12,7 +12,7 @@ use cxlab_engine::choice;
 use cxlab_engine::rng::StreamRng;
 
 pub use csv::{Csv, Table};
-pub use generator::{Generator, MemoryPerCore, Weighted};
+pub use generator::{Generator, MemoryPerCore, WeightedCores};
 pub use lifetime::{Lifetimes, Point};
 
 /// A VM as its demand requests it.

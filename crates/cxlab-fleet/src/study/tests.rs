@@ -37,7 +37,7 @@ fn rejected(run: Run<'_>, policy: &dyn PoolPolicy, mib: u64, slices: u32) -> f64
 }
 
 /// Checks that DRAM serves, and that one step less of it does not.
-fn is_least(run: Run<'_>, needed: &Needed) {
+fn is_least(run: Run<'_>, needed: &NeededDram) {
     let (none, policy, allowed) = (none(), run.study.policy, needed.allowed);
     let alone = |mib| rejected(run, none.as_ref(), mib, 0);
     assert!(alone(needed.alone_mib) <= allowed, "{needed:?}");
@@ -90,7 +90,7 @@ fn the_dram_that_is_needed_is_the_least_that_serves() {
         study: &study,
         clusters: &clusters,
         threads: 2,
-        drawn: &Drawn::new(clusters.len()),
+        drawn: &DrawnVms::new(clusters.len()),
         watch: &watch,
     };
     is_least(run, &needed);
@@ -148,7 +148,7 @@ fn a_cluster_that_is_sized_for_itself_needs_what_it_needs_as_a_fleet() {
             study: &study,
             clusters: &clusters[at..=at],
             threads: 1,
-            drawn: &Drawn::new(clusters.len()),
+            drawn: &DrawnVms::new(clusters.len()),
             watch: &watch,
         };
         is_least(run, needed);

@@ -19,7 +19,7 @@ use cxlab_engine::{Ctx, ReservedWake};
 use cxlab_link::Parcel;
 use cxlab_memory::Slot;
 use cxlab_protocol::coherence::message::{S2m, Snoop};
-use cxlab_protocol::coherence::requester::{Event, Held, Line, step};
+use cxlab_protocol::coherence::requester::{Event, HeldSnoop, Line, step};
 use serde::{Deserialize, Serialize};
 
 use super::entries::{EntryKind, NONE, TransactionEntry};
@@ -179,7 +179,7 @@ impl CachingRequester {
         let entry = self.entries.get_mut(number);
         let line = entry.state.line;
         let waits = line.is_stable() || line == Line::SmA || awaits_data(line);
-        let Held::AwaitAck(snoop) = entry.state.held else {
+        let HeldSnoop::AwaitAck(snoop) = entry.state.held else {
             return false;
         };
         if self.above.is_none() || entry.slot.is_none() || !waits {

@@ -7,7 +7,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr};
 use cxlab_link::{BufferId, Parcel};
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
-use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
 use cxlab_protocol::{CacheMeta, MemMeta, Message};
 use serde::{Deserialize, Serialize};
@@ -206,7 +206,7 @@ impl CachingRequester {
     }
 
     /// Responds to the snoop for which an entry owes a response.
-    pub(super) fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, kept: Kept) {
+    pub(super) fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, kept: KeptCopy) {
         let entry = self.entries.get_mut(number);
         let job = std::mem::replace(&mut entry.snoop, NONE);
         let place = entry.place;
@@ -220,7 +220,7 @@ impl CachingRequester {
         self.send_responses(ctx, job, &answers);
     }
 
-    fn respond_to_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, place: u8, kept: Kept) {
+    fn respond_to_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, place: u8, kept: KeptCopy) {
         let lines = &mut self.jobs.get_mut(job).lines;
         let answers = lines.answer(place, kept);
         let done = lines.is_done();

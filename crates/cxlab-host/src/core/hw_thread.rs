@@ -6,13 +6,13 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_workload::{Action, After, LOCAL_BASE, Step, SyncPoint};
+use cxlab_workload::{Action, LOCAL_BASE, Step, StepDependency, SyncPoint};
 
 use super::front_end::FrontEnd;
 use super::memory_requests::RequestKind;
 use super::params::CoreParams;
 use super::prefetch::StreamTable;
-use super::shared::Shared;
+use super::shared::CoreShared;
 use super::stats::ThreadTimes;
 use super::window::{NIL, PENDING, Window, WindowEntry};
 
@@ -85,7 +85,7 @@ impl HwThread {
 
     /// Begins and takes as many steps as the cycle, the window and memory allow. `next` is when the thread
     /// can go on if only time is missing, or [`PENDING`].
-    pub(super) fn issue(&mut self, shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>) {
+    pub(super) fn issue(&mut self, shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(number) = self.window.blocked.front().copied()
             && self.begin(shared, ctx, number)
         {
@@ -107,7 +107,7 @@ impl HwThread {
     }
 
     /// Whether the thread may be able to go on at `now`.
-    pub(super) fn may_issue(&self, shared: &Shared, now: u64) -> bool {
+    pub(super) fn may_issue(&self, shared: &CoreShared, now: u64) -> bool {
         let released = self.front.passed
             && self
                 .front
@@ -118,7 +118,7 @@ impl HwThread {
 
     /// Fetches the next step of one of several threads, and passes the points of synchronization before it. Returns when
     /// the thread can go on, or [`PENDING`], if it waits at one.
-    fn hold_or_synchronize(&mut self, shared: &mut Shared, now: u64) -> Option<u64> {
+    fn hold_or_synchronize(&mut self, shared: &mut CoreShared, now: u64) -> Option<u64> {
         loop {
             self.front
                 .hold_of(&mut shared.running, usize::from(self.number));
@@ -131,7 +131,7 @@ impl HwThread {
 
     /// Passes a point of synchronization, and waits there for another thread. Returns when the thread
     /// can go on, or [`PENDING`] if that is not known.
-    fn synchronize(&mut self, shared: &mut Shared, sync: &SyncPoint, now: u64) -> Option<u64> {
+    fn synchronize(&mut self, shared: &mut CoreShared, sync: &SyncPoint, now: u64) -> Option<u64> {
         if !self.front.passed {
             let open = self.window.pending + self.window.waiting;
             if open > 0 {
@@ -164,7 +164,7 @@ impl HwThread {
         None
     }
 
-    fn begin_ready(&mut self, shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>) {
+    fn begin_ready(&mut self, shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
         while self.window.blocked.is_empty()
             && let Some(Reverse((time, number))) = self.window.ready.peek().copied()
@@ -179,7 +179,7 @@ impl HwThread {
 
     /// Takes steps into the window. Returns when the next step can be taken, or [`PENDING`] if that depends
     /// on memory or no step is left.
-    fn take(&mut self, shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>) -> u64 {
+    fn take(&mut self, shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>) -> u64 {
         let now = ctx.now().0;
         loop {
             self.begin_ready(shared, ctx);
@@ -206,7 +206,7 @@ impl HwThread {
 
     /// Retires completed steps from the window. If the next step does not fit yet, returns when the
     /// oldest step completes.
-    fn retire(&mut self, shared: &Shared, now: u64) -> Option<u64> {
+    fn retire(&mut self, shared: &CoreShared, now: u64) -> Option<u64> {
         let next = self.front.held.map_or(self.window.position, |step| {
             self.window.position + u64::from(step.instructions)
         });
@@ -229,7 +229,7 @@ impl HwThread {
 
     /// When a step can be taken into the window; [`PENDING`] if it waits for steps whose
     /// completion time is not known.
-    fn due(&self, shared: &Shared, step: &Step) -> u64 {
+    fn due(&self, shared: &CoreShared, step: &Step) -> u64 {
         let cycle = shared.params.cycle.0;
         let slot = match self.front.in_cycle < shared.params.width {
             true => self.front.cycle_start,
@@ -237,11 +237,11 @@ impl HwThread {
         };
         let computing = u64::from(step.cycles) * cycle;
         let computed = match step.after {
-            After::Nothing | After::Back(_) => self.front.cycle_start + computing,
+            StepDependency::Nothing | StepDependency::Back(_) => self.front.cycle_start + computing,
             // The step computes when its data are available, and does not block younger steps.
-            After::Previous => 0,
-            After::All if self.window.pending + self.window.waiting > 0 => return PENDING,
-            After::All => self.window.latest.max(self.front.cycle_start) + computing,
+            StepDependency::Previous => 0,
+            StepDependency::All if self.window.pending + self.window.waiting > 0 => return PENDING,
+            StepDependency::All => self.window.latest.max(self.front.cycle_start) + computing,
         };
         if step.action == Action::Flush && self.window.waiting > 0 {
             return PENDING;
@@ -252,7 +252,7 @@ impl HwThread {
     }
 
     /// Puts a step into the window, and begins it if nothing is missing.
-    fn enter(&mut self, shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>, step: &Step) {
+    fn enter(&mut self, shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>, step: &Step) {
         let now = ctx.now().0;
         let number = self.window.next;
         let needed = self.window.needed(number, step.after);
@@ -289,8 +289,10 @@ impl HwThread {
             return;
         }
         let begin = match step.after {
-            After::Previous | After::Back(_) => Self::when_computed(shared, data, step),
-            After::Nothing | After::All => now,
+            StepDependency::Previous | StepDependency::Back(_) => {
+                Self::when_computed(shared, data, step)
+            }
+            StepDependency::Nothing | StepDependency::All => now,
         };
         if begin > now {
             self.window.ready.push(Reverse((begin, number)));
@@ -299,17 +301,17 @@ impl HwThread {
         }
     }
 
-    fn when_computed(shared: &Shared, data: u64, step: &Step) -> u64 {
+    fn when_computed(shared: &CoreShared, data: u64, step: &Step) -> u64 {
         match step.after {
-            After::Back(_) => data,
-            After::Previous | After::Nothing | After::All => {
+            StepDependency::Back(_) => data,
+            StepDependency::Previous | StepDependency::Nothing | StepDependency::All => {
                 data + u64::from(step.cycles) * shared.params.cycle.0
             }
         }
     }
 
     /// Begins a step of the window. Returns false if memory cannot accept its request yet.
-    fn begin(&mut self, shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>, number: u64) -> bool {
+    fn begin(&mut self, shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>, number: u64) -> bool {
         let Step { hpa, action, .. } = self.window[number].step;
         let line = hpa.line();
         let store = action == Action::Store;
@@ -327,7 +329,7 @@ impl HwThread {
     /// Begins a load or a store. Returns false if memory cannot accept its request yet.
     fn begin_access(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut CoreShared,
         ctx: &mut Ctx<'_, Parcel>,
         number: u64,
         line: LineAddr,
@@ -368,7 +370,7 @@ impl HwThread {
     }
 
     /// Requests the lines that the prefetcher proposes, as long as there is room.
-    fn prefetch(&mut self, shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>) {
+    fn prefetch(&mut self, shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>) {
         let most = shared.params.prefetch;
         while self.fills < most
             && !shared.requests.is_writing_back_most()
@@ -396,7 +398,7 @@ impl HwThread {
     /// Begins a flush. Returns false if memory cannot accept its write yet.
     fn begin_flush(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut CoreShared,
         ctx: &mut Ctx<'_, Parcel>,
         number: u64,
         line: LineAddr,
@@ -424,7 +426,7 @@ impl HwThread {
 
     /// Sets the completion time of a step. A step that waits for its data begins then,
     /// or when it has computed.
-    pub(super) fn completes(&mut self, shared: &mut Shared, number: u64, done: u64) {
+    pub(super) fn completes(&mut self, shared: &mut CoreShared, number: u64, done: u64) {
         let entry = &mut self.window[number];
         entry.done = done;
         let (step, begun) = (entry.step, entry.begun);

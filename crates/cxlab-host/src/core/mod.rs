@@ -48,7 +48,7 @@ use caches::CacheHierarchy;
 use front_end::RunningProgram;
 use hw_thread::HwThread;
 use memory_requests::{MemoryRequests, RequestKind};
-use shared::{MEMORY, Shared};
+use shared::{CoreShared, MEMORY};
 use window::{NIL, PENDING};
 
 pub use params::{CacheLevel, CoreParams};
@@ -88,7 +88,7 @@ const ISSUE: u32 = u32::MAX;
 /// The core component.
 pub struct Core {
     first_device: u16,
-    shared: Shared,
+    shared: CoreShared,
     threads: Vec<HwThread>,
     /// Time of the pending wake-up for issuing, in picoseconds.
     wake: u64,
@@ -125,7 +125,7 @@ impl Core {
             threads: numbers
                 .map(|number| HwThread::new(&params, number, config.limit))
                 .collect(),
-            shared: Shared {
+            shared: CoreShared {
                 port_id: config.port_id,
                 roots: RootPorts::new(config.ports, config.port_to, requests),
                 map: config.map,
@@ -295,7 +295,7 @@ impl Core {
 }
 
 /// Lets each of several threads issue what it can. Returns when the next one can go on, or [`PENDING`].
-fn issue_all(threads: &mut [HwThread], shared: &mut Shared, ctx: &mut Ctx<'_, Parcel>) -> u64 {
+fn issue_all(threads: &mut [HwThread], shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>) -> u64 {
     let now = ctx.now().0;
     loop {
         shared.moved = false;

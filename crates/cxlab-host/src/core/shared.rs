@@ -22,7 +22,7 @@ use crate::local::LocalMemory;
 pub(super) const MEMORY: u32 = u32::MAX - 1;
 
 /// Caches, memory and the program of a core.
-pub(super) struct Shared {
+pub(super) struct CoreShared {
     pub(super) params: CoreParams,
     pub(super) port_id: PortId,
     pub(super) roots: RootPorts,
@@ -39,13 +39,13 @@ pub(super) struct Shared {
     pub(super) stats: CoreStats,
 }
 
-save_state!(Shared {
+save_state!(CoreShared {
     values: points, stats;
     states: roots, local, caches, requests, running, ledger;
     built: params, port_id, map, moved;
 });
 
-impl Shared {
+impl CoreShared {
     /// Whether a thread has passed so many points of synchronization.
     pub(super) fn is_past(&self, point: Option<(u16, u64)>) -> bool {
         point.is_none_or(|(thread, count)| self.points[usize::from(thread)] >= count)

@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::Hpa;
-use cxlab_workload::{Action, After, Step};
+use cxlab_workload::{Action, Step, StepDependency};
 use serde::{Deserialize, Serialize};
 
 /// Stands for no step and no request.
@@ -94,13 +94,13 @@ impl Window {
     }
 
     /// The step whose data a step needs, if that step may still be in the window.
-    pub(super) fn needed(&self, number: u64, after: After) -> Option<u64> {
+    pub(super) fn needed(&self, number: u64, after: StepDependency) -> Option<u64> {
         match after {
-            After::Previous => number.checked_sub(1),
-            After::Back(back) => number
+            StepDependency::Previous => number.checked_sub(1),
+            StepDependency::Back(back) => number
                 .checked_sub(u64::from(back))
                 .filter(|needed| *needed >= self.oldest),
-            After::Nothing | After::All => None,
+            StepDependency::Nothing | StepDependency::All => None,
         }
     }
 

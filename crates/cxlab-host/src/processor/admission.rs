@@ -31,13 +31,13 @@ struct SetQueue {
 
 /// The sets with waiting transactions or recalls.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Admission {
+pub(super) struct WaitingSets {
     queues: Vec<SetQueue>,
     /// Largest number of times that a transaction was overtaken.
     most_overtaken: u64,
 }
 
-impl Admission {
+impl WaitingSets {
     fn queue(&mut self, set: u32) -> &mut SetQueue {
         let known = self.queues.iter().position(|queue| queue.set == set);
         let at = known.unwrap_or_else(|| {

@@ -22,7 +22,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_home::CORES;
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::fields::MetaValue;
-use cxlab_protocol::coherence::message::{Kept, M2s};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s};
 use cxlab_protocol::{MemMeta, Message, Opcode, PortId};
 use serde::{Deserialize, Serialize};
 
@@ -187,7 +187,7 @@ impl Processor {
     /// Responds that the host holds no copy of a snooped line.
     fn answer_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
         let snooped = self.home.snooped.swap_remove(at);
-        self.respond_to_device(ctx, &snooped, M2s::BiRsp(Kept::Invalid), snooped.tag);
+        self.respond_to_device(ctx, &snooped, M2s::BiRsp(KeptCopy::Invalid), snooped.tag);
     }
 
     fn respond_to_device(

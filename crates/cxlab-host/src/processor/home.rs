@@ -15,7 +15,7 @@ use cxlab_protocol::Message;
 use cxlab_protocol::coherence::cache_home::{CORES, LineState};
 
 use super::Processor;
-use super::admission::Admission;
+use super::admission::WaitingSets;
 use super::back_invalidation::PendingSnoop;
 use super::caches::CoreState;
 use super::devices::Uqids;
@@ -45,7 +45,7 @@ pub(super) struct HomeAgent {
     pub(super) free_at: u64,
     pub(super) writes: WriteBuffer,
     /// Transactions that wait for directory entries.
-    pub(super) admission: Admission,
+    pub(super) admission: WaitingSets,
     /// Responses that grant devices lines of their own memory with a write in flight.
     pub(super) held_grants: Vec<Message>,
     /// Snoops without a response of accelerators that keep their own memory coherent.
@@ -71,7 +71,7 @@ impl HomeAgent {
             uqids: Uqids::new(),
             free_at: 0,
             writes: WriteBuffer::new(params.llc.write_buffer),
-            admission: Admission::default(),
+            admission: WaitingSets::default(),
             held_grants: Vec::new(),
             snooped: Vec::new(),
             flushed: Vec::new(),

@@ -9,7 +9,9 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::Slot;
-use cxlab_protocol::coherence::cache_home::{Action, CORES, Event, Filter, Found, Phase, step};
+use cxlab_protocol::coherence::cache_home::{
+    Action, CORES, CoreSnoopResult, Event, Filter, Phase, step,
+};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
@@ -189,7 +191,7 @@ impl Processor {
             self.home.llc[slot].dirty |= dirty;
         }
         if snooped {
-            txn.found = Some(Found::Clean);
+            txn.found = Some(CoreSnoopResult::Clean);
             ctx.wake_at(ctx.now() + self.params.snoop_time, FINISH | id);
         } else {
             self.conclude(ctx, id);
@@ -290,9 +292,9 @@ impl Processor {
         let way = &mut self.home.llc[slot];
         let dirty = dirty | way.dirty;
         let found = match (data || by_core, dirty) {
-            (_, true) => Found::Dirty,
-            (true, false) => Found::Clean,
-            (false, false) => Found::Nothing,
+            (_, true) => CoreSnoopResult::Dirty,
+            (true, false) => CoreSnoopResult::Clean,
+            (false, false) => CoreSnoopResult::Nothing,
         };
         // A read of the current value leaves the line unchanged; other snoops hand the modified data
         // over, or have it written.

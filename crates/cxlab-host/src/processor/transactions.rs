@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 use cxlab_agent::{Access, AccessOutcome, LOCAL, WaitingAccess, WaitingAccesses};
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_memory::Slot;
-use cxlab_protocol::coherence::cache_home::{CORES, Found, LineState, Peer};
+use cxlab_protocol::coherence::cache_home::{CORES, CoreSnoopResult, LineState, Peer};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{LatencyStages, PortId};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ pub(super) struct Txn {
     /// State of the line in the table while the transaction has it.
     pub(super) state: LineState,
     /// Copy found in the cores, while the cores' response is in flight.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<CoreSnoopResult>,
     /// The accesses that wait for the transaction, as a linked list.
     pub(super) first: u32,
     pub(super) last: u32,

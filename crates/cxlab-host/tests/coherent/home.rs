@@ -9,7 +9,7 @@ use cxlab_engine::units::{Hpa, LineAddr, Picos};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Operation, Peer, step};
 use cxlab_protocol::coherence::host_only;
-use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
 use cxlab_protocol::{CacheMeta, Channel, LongStage, MemMeta, Message, Opcode, PortId};
 use cxlab_testkit::{self as kit, Endpoint, Schedule, end};
 
@@ -128,7 +128,7 @@ impl Home {
             }
             return self.reply(ctx, port, row.reply.unwrap(), &message, ctx.now().0);
         }
-        if let Some((kept, true)) = Kept::from_opcode(message.opcode) {
+        if let Some((kept, true)) = KeptCopy::from_opcode(message.opcode) {
             assert_eq!((line % 2, message.lines), (0, 2));
             for line in [line, line + 1] {
                 let event = Event::Message(peer(port), M2s::BiRsp(kept));

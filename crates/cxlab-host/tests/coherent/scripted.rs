@@ -3,7 +3,7 @@
 use cxlab_engine::units::{BytesPerSec, Picos};
 use cxlab_host::{QUEUES, RequestAgent, RequesterParams, STAGE_NAMES, StallReason, ThrottleParams};
 use cxlab_protocol::coherence::fields::MetaValue;
-use cxlab_protocol::coherence::message::Kept;
+use cxlab_protocol::coherence::message::KeptCopy;
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_protocol::{DevLoad, LongStage, MemMeta, Message, Opcode};
 use cxlab_testkit::{at, read, write};
@@ -35,7 +35,7 @@ pub fn answers(message: &Message, grant: Opcode, delay: u64, lag: i64) -> Vec<Re
         Opcode::MemInv => vec![reply(delay, Opcode::CmpE, 0)],
         Opcode::MemWr | Opcode::MemClnEvct => vec![reply(delay, Opcode::Cmp, 0)],
         Opcode::BiConflict => vec![reply(delay, Opcode::BiConflictAck, 0)],
-        other if Kept::from_opcode(other).is_some() => vec![],
+        other if KeptCopy::from_opcode(other).is_some() => vec![],
         other => panic!("{other:?} was sent"),
     }
 }

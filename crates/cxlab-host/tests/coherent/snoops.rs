@@ -3,7 +3,7 @@
 use cxlab_engine::units::Picos;
 use cxlab_host::{CacheParams, SnoopedState};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
-use cxlab_protocol::coherence::message::{Kept, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, Snoop};
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_protocol::{LongStage, Opcode};
 use cxlab_testkit::{at, read, write};
@@ -23,9 +23,9 @@ fn answered(ran: &Ran) -> Vec<(Opcode, u64, u8)> {
 #[test]
 fn dirty_data_go_first_and_the_answer_waits_for_their_completion() {
     let cases = [
-        (Snoop::Inv, MetaValue::Invalid, Kept::Invalid, Line::I),
-        (Snoop::Data, MetaValue::Shared, Kept::Shared, Line::S),
-        (Snoop::Cur, MetaValue::Any, Kept::Exclusive, Line::E),
+        (Snoop::Inv, MetaValue::Invalid, KeptCopy::Invalid, Line::I),
+        (Snoop::Data, MetaValue::Shared, KeptCopy::Shared, Line::S),
+        (Snoop::Cur, MetaValue::Any, KeptCopy::Exclusive, Line::E),
     ];
     for (kind, value, kept, line) in cases {
         let (opcode, answer) = (kind.opcode(), kept.opcode());

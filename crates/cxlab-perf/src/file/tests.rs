@@ -3,8 +3,8 @@ use std::io::Cursor;
 use super::*;
 use crate::attr::{Format, flag};
 use crate::encode;
-use crate::record::{Calls, Mapped, Mode, Sample, Task, Weight};
-use crate::source::{DataSource, Found};
+use crate::record::{Calls, MemoryMapping, Mode, Sample, Task, Weight};
+use crate::source::{DataSource, LoadOrigin};
 use proptest::prelude::*;
 
 /// Loads with their addresses, as on a processor of Intel, and cycles.
@@ -55,11 +55,11 @@ fn sample(id: u64, time: u64, calls: &[u8]) -> Sample<'_> {
 fn written() -> (Vec<u8>, Vec<(usize, u64, Record<'static>)>) {
     let events = two_events();
     const CALLS: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
-    let memory = Found::Memory {
+    let memory = LoadOrigin::Memory {
         remote: false,
         cxl: false,
     };
-    let mapped = Mapped {
+    let mapped = MemoryMapping {
         pid: 5,
         start: 0x40_0000,
         bytes: 0x1000,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cxlab_engine::units::Picos;
 use cxlab_scenario::{EventParams, PortAction};
 
-use super::fabric::{Fabric, Left};
+use super::fabric::{Fabric, SurvivingFabric};
 use super::planned::FailureChange;
 use super::random;
 use crate::problem::{Problem, unknown};
@@ -15,12 +15,12 @@ const MOST_CHANGES: usize = 65_000;
 
 pub(super) struct Change {
     pub(super) at: Picos,
-    pub(super) what: What,
+    pub(super) what: ChangedPart,
 }
 
 /// The component or event that fails or is repaired.
 #[derive(Clone, Copy)]
-pub(super) enum What {
+pub(super) enum ChangedPart {
     /// The event of this number, or the end of the reset that it begins.
     Event {
         number: usize,
@@ -36,12 +36,14 @@ pub(super) enum What {
     },
 }
 
-impl What {
+impl ChangedPart {
     /// The path of the cause in the scenario.
     pub(super) fn path(self) -> String {
         match self {
-            What::Event { number, .. } => format!("events[{number}]"),
-            What::Link { .. } | What::Component { .. } => "failures.random".to_owned(),
+            ChangedPart::Event { number, .. } => format!("events[{number}]"),
+            ChangedPart::Link { .. } | ChangedPart::Component { .. } => {
+                "failures.random".to_owned()
+            }
         }
     }
 }
@@ -53,13 +55,13 @@ impl Fabric<'_> {
         let mut all: Vec<Change> = events
             .map(|(at, number, ends)| Change {
                 at,
-                what: What::Event { number, ends },
+                what: ChangedPart::Event { number, ends },
             })
             .collect();
         let params = self.scenario.failures.as_ref();
         if let Some(params) = params.and_then(|params| params.random.as_ref()) {
             let seed = self.scenario.seed;
-            let mut draw = |rates, name: &str, what: &dyn Fn(bool) -> What| {
+            let mut draw = |rates, name: &str, what: &dyn Fn(bool) -> ChangedPart| {
                 let most = MOST_CHANGES.saturating_sub(all.len());
                 let times = random::times(params, rates, seed, name, most + 1);
                 let times = times.into_iter().enumerate();
@@ -79,14 +81,14 @@ impl Fabric<'_> {
                     false => &params.edge_links,
                 };
                 if let Some(rates) = rates {
-                    draw(rates, &name, &|fails| What::Link { link, fails });
+                    draw(rates, &name, &|fails| ChangedPart::Link { link, fails });
                 }
             }
             let first = self.hosts() + self.devices();
             for (switch, named) in self.graph.switches.iter().enumerate() {
                 if let Some(rates) = &params.switches {
                     let component = first + switch;
-                    draw(rates, &named.name, &|fails| What::Component {
+                    draw(rates, &named.name, &|fails| ChangedPart::Component {
                         component,
                         fails,
                     });
@@ -136,18 +138,18 @@ impl Fabric<'_> {
     /// Applies a failure or a repair to `left`; returns the change of each affected component.
     pub(super) fn happen(
         &self,
-        left: &mut Left,
-        what: What,
+        left: &mut SurvivingFabric,
+        what: ChangedPart,
     ) -> Result<Vec<(usize, FailureChange)>, Problem> {
         match what {
-            What::Event { number, ends } => {
+            ChangedPart::Event { number, ends } => {
                 let path = format!("events[{number}]");
                 self.event(left, &path, &self.scenario.events[number], ends)
             }
-            What::Link { link, fails } => {
+            ChangedPart::Link { link, fails } => {
                 Ok(self.change_link(left, link, |left| left.broken_links[link] = fails))
             }
-            What::Component { component, fails } => {
+            ChangedPart::Component { component, fails } => {
                 Ok(self.change_component(left, component, |left| left.broken[component] = fails))
             }
         }
@@ -156,7 +158,7 @@ impl Fabric<'_> {
     /// Applies an event, or its end, to `left`; returns the change of each affected component.
     fn event(
         &self,
-        left: &mut Left,
+        left: &mut SurvivingFabric,
         path: &str,
         event: &EventParams,
         ends: bool,
@@ -249,7 +251,7 @@ impl Fabric<'_> {
     /// Fails a component of `names`, whose numbers begin at `first`, together with its links.
     fn die(
         &self,
-        left: &mut Left,
+        left: &mut SurvivingFabric,
         path: String,
         first: usize,
         name: &str,

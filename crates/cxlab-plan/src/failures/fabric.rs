@@ -8,14 +8,14 @@ use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_scenario::{EventParams, Scenario, UnbindOption};
 
 use super::planned::FailureChange;
-use crate::endpoints::Named;
+use crate::endpoints::NamedGroups;
 use crate::links::{End, PlannedLink};
 use crate::problem::{Problem, unknown};
 
 /// The fabric in which components fail.
 pub(crate) struct Fabric<'a> {
     pub(crate) scenario: &'a Scenario,
-    pub(crate) named: &'a Named,
+    pub(crate) named: &'a NamedGroups,
     pub(crate) graph: &'a FabricGraph,
     pub(crate) tables: &'a Arc<RoutingTables>,
     pub(crate) links: &'a [PlannedLink],
@@ -25,7 +25,7 @@ pub(crate) struct Fabric<'a> {
 
 /// Which links and components have failed so far.
 #[derive(Clone)]
-pub(super) struct Left {
+pub(super) struct SurvivingFabric {
     /// By planned link: whether an event has taken it down.
     pub(super) down: Vec<bool>,
     /// By planned link: whether the fabric manager holds what is behind it in reset.
@@ -38,10 +38,10 @@ pub(super) struct Left {
     pub(super) broken: Vec<bool>,
 }
 
-impl Left {
+impl SurvivingFabric {
     /// The state in which nothing has failed.
-    pub(super) fn whole(links: usize, components: usize) -> Left {
-        Left {
+    pub(super) fn whole(links: usize, components: usize) -> SurvivingFabric {
+        SurvivingFabric {
             down: vec![false; links],
             reset: vec![false; links],
             dead: vec![false; components],
@@ -111,9 +111,9 @@ impl Fabric<'_> {
     /// Changes the state of a link; returns the changes at both ends.
     pub(super) fn change_link(
         &self,
-        left: &mut Left,
+        left: &mut SurvivingFabric,
         link: usize,
-        change: impl FnOnce(&mut Left),
+        change: impl FnOnce(&mut SurvivingFabric),
     ) -> Vec<(usize, FailureChange)> {
         let before = left.is_usable(self, link);
         change(left);
@@ -127,9 +127,9 @@ impl Fabric<'_> {
     /// Fails or repairs a component; returns its change and those at the far ends of its links.
     pub(super) fn change_component(
         &self,
-        left: &mut Left,
+        left: &mut SurvivingFabric,
         component: usize,
-        change: impl FnOnce(&mut Left),
+        change: impl FnOnce(&mut SurvivingFabric),
     ) -> Vec<(usize, FailureChange)> {
         let own = (0..self.links.len()).filter(|link| self.ends(*link).contains(&component));
         let own: Vec<(usize, bool)> = own.map(|link| (link, left.is_usable(self, link))).collect();
@@ -252,7 +252,7 @@ impl Fabric<'_> {
     }
 
     /// The links between switches that do not work, as the graph numbers them.
-    pub(super) fn cut(&self, left: &Left) -> Vec<bool> {
+    pub(super) fn cut(&self, left: &SurvivingFabric) -> Vec<bool> {
         let mut cut = vec![false; self.graph.links.len()];
         for (at, planned) in self.links.iter().enumerate() {
             if let (End::Switch(switch, port), End::Switch(..)) = (planned.a, planned.b)
@@ -268,7 +268,7 @@ impl Fabric<'_> {
     /// The devices that a host reached when nothing had failed and does not reach now.
     pub(super) fn cut_off(
         &self,
-        left: &Left,
+        left: &SurvivingFabric,
         edges: &Edges,
         tables: &RoutingTables,
         host: usize,

@@ -26,7 +26,7 @@ pub(crate) use fabric::Fabric;
 pub(crate) use planned::has_any;
 pub use planned::{FailureChange, Failures, RoutingChange, RoutingState};
 
-use self::fabric::Left;
+use self::fabric::SurvivingFabric;
 use self::router::Router;
 use crate::problem::Problem;
 
@@ -39,7 +39,7 @@ impl Fabric<'_> {
         self.check_unbindings()?;
         let components = self.components();
         let changes = self.changes()?;
-        let mut left = Left::whole(self.links.len(), components);
+        let mut left = SurvivingFabric::whole(self.links.len(), components);
         let mut physical = Vec::new();
         for change in &changes {
             for (component, does) in self.happen(&mut left, change.what)? {

@@ -7,9 +7,9 @@ use cxlab_engine::units::Picos;
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_scenario::Note;
 
-use super::changes::{Change, What};
+use super::changes::{Change, ChangedPart};
 use super::channels::{Channels, Grant};
-use super::fabric::{Edges, Fabric, Left};
+use super::fabric::{Edges, Fabric, SurvivingFabric};
 use super::planned::{FailureChange, Failures, RoutingChange, RoutingState};
 use crate::problem::Problem;
 
@@ -19,7 +19,7 @@ pub(super) struct Router<'a> {
     fabric: &'a Fabric<'a>,
     edges: Edges,
     /// The failures that the fabric manager knows of.
-    known: Left,
+    known: SurvivingFabric,
     all: Failures,
     channels: Channels,
     /// All routing tables made so far.
@@ -31,7 +31,7 @@ pub(super) struct Router<'a> {
     /// Number of the tables in force.
     current: usize,
     /// A pending change of the routing, which waits for virtual channels to drain.
-    waiting: Option<Waiting>,
+    waiting: Option<PendingReroute>,
     /// By host: the devices that the host knows to be unreachable.
     cut_off: Vec<Vec<bool>>,
     /// Most pairs of host and device that random failures have cut off at the same time.
@@ -39,7 +39,7 @@ pub(super) struct Router<'a> {
 }
 
 /// A pending change of the routing.
-struct Waiting {
+struct PendingReroute {
     tables: usize,
     due: Picos,
     grant: Grant,
@@ -53,7 +53,7 @@ impl<'a> Router<'a> {
         let channels = Channels::new(most, params.drain_time(), needed);
         Router {
             edges: fabric.edges(),
-            known: Left::whole(fabric.links.len(), components),
+            known: SurvivingFabric::whole(fabric.links.len(), components),
             channels,
             tables: vec![Arc::clone(fabric.tables)],
             made: BTreeMap::from([(vec![false; fabric.graph.links.len()], 0)]),
@@ -103,7 +103,7 @@ impl<'a> Router<'a> {
                 }
                 None => {
                     let needed = self.tables[wanted].virtual_channels();
-                    self.waiting = Some(Waiting {
+                    self.waiting = Some(PendingReroute {
                         tables: wanted,
                         due: since,
                         grant: self.channels.grant(needed, due),
@@ -115,15 +115,15 @@ impl<'a> Router<'a> {
         self.tell_hosts(due);
         let pairs = self.pairs_cut_off(wanted);
         match last.what {
-            What::Event { number, .. } if pairs > 0 => {
+            ChangedPart::Event { number, .. } if pairs > 0 => {
                 let event = self.fabric.scenario.events[number].describe();
                 let text = format!(
                     "after this event ({event}) {pairs} pairs of host and device are cut off"
                 );
                 notes.push(Note::new(format!("events[{number}]"), text));
             }
-            What::Event { .. } => {}
-            What::Link { .. } | What::Component { .. } => {
+            ChangedPart::Event { .. } => {}
+            ChangedPart::Link { .. } | ChangedPart::Component { .. } => {
                 self.most_cut_off = self.most_cut_off.max(pairs);
             }
         }
@@ -132,7 +132,7 @@ impl<'a> Router<'a> {
 
     /// The number of the tables for the links known to work. New tables are made if
     /// there are none yet.
-    fn tables_of(&mut self, what: What) -> Result<usize, Problem> {
+    fn tables_of(&mut self, what: ChangedPart) -> Result<usize, Problem> {
         let cut = self.fabric.cut(&self.known);
         if let Some(number) = self.made.get(&cut) {
             return Ok(*number);

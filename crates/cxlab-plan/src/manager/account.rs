@@ -9,13 +9,13 @@ use cxlab_scenario::{FabricManagerParams, Scenario, Sharing};
 
 use super::pools::{BlockPool, PlannedPool};
 use super::response::PlannedCommand;
-use crate::endpoints::{Named, Presence};
-use crate::extents::{Part, RegionDecoder};
+use crate::endpoints::{NamedGroups, Presence};
+use crate::extents::{RegionBlock, RegionDecoder};
 use crate::problem::{Problem, Problems};
 
 /// Whether a host has memory of a region, or is bound to a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Has {
+pub(super) enum Holding {
     No,
     /// The host is giving the memory or the device up.
     Leaving,
@@ -26,15 +26,19 @@ pub(super) enum Has {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// A host gets, gives up or loses a region's memory.
-    Hold { part: Part, host: usize, has: Has },
+    Hold {
+        part: RegionBlock,
+        host: usize,
+        has: Holding,
+    },
     /// A host is bound to a device, prepares for unbinding, or is unbound.
     Bind {
         host: usize,
         device: usize,
-        has: Has,
+        has: Holding,
     },
     /// A host's memory of a region is scrubbed.
-    Scrub { part: Part, host: usize },
+    Scrub { part: RegionBlock, host: usize },
     /// A host's share of a device changes.
     Share { device: usize, share: HostShare },
 }
@@ -44,15 +48,15 @@ pub(super) enum Step {
 pub(super) struct Holdings {
     /// By part of a region and host: whether the host has the part. A host without an entry
     /// does not have it.
-    pub(super) held: BTreeMap<(Part, usize), Has>,
+    pub(super) held: BTreeMap<(RegionBlock, usize), Holding>,
     /// By host and device: whether the host is bound. Missing entries mean that it is.
-    pub(super) bound: BTreeMap<(usize, usize), Has>,
+    pub(super) bound: BTreeMap<(usize, usize), Holding>,
 }
 
 /// The simulation of the fabric manager's commands over time.
 pub(crate) struct Account<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) named: &'a Named,
+    pub(super) named: &'a NamedGroups,
     pub(super) params: FabricManagerParams,
     /// By region: the numbers of its hosts and of its devices.
     pub(super) members: Vec<(Vec<usize>, Vec<usize>)>,
@@ -60,7 +64,7 @@ pub(crate) struct Account<'a> {
     pub(super) first: Holdings,
     pub(super) now: Holdings,
     /// End of scrubbing, by part of a region, and by host if each host has memory of its own.
-    pub(super) dirty: BTreeMap<(Part, Option<usize>), Picos>,
+    pub(super) dirty: BTreeMap<(RegionBlock, Option<usize>), Picos>,
     /// Pooled regions, by number of the region.
     pub(super) pools: BTreeMap<usize, BlockPool>,
     pub(super) policy: Box<dyn GrantPolicy>,
@@ -107,8 +111,8 @@ impl Account<'_> {
                 let memory = self.memory_of((part, host));
                 let mut hosts = self.members[part.0].0.iter();
                 let is_free = match memory.1 {
-                    Some(_) => has == Has::No,
-                    None => hosts.all(|one| self.now.region((part, *one)) == Has::No),
+                    Some(_) => has == Holding::No,
+                    None => hosts.all(|one| self.now.region((part, *one)) == Holding::No),
                 };
                 if is_free {
                     if let Some(pool) = self.pools.get_mut(&part.0) {
@@ -133,7 +137,10 @@ impl Account<'_> {
 
     /// The memory behind a host's part of a region: the host's own, or (`None`) common
     /// to all its hosts.
-    pub(super) fn memory_of(&self, (part, host): (Part, usize)) -> (Part, Option<usize>) {
+    pub(super) fn memory_of(
+        &self,
+        (part, host): (RegionBlock, usize),
+    ) -> (RegionBlock, Option<usize>) {
         let own = match self.scenario.regions[part.0].sharing {
             Sharing::Exclusive | Sharing::Pooled => true,
             Sharing::Shared | Sharing::Moving => false,
@@ -163,16 +170,16 @@ impl Account<'_> {
 }
 
 impl Holdings {
-    pub(super) fn region(&self, place: (Part, usize)) -> Has {
-        self.held.get(&place).copied().unwrap_or(Has::No)
+    pub(super) fn region(&self, place: (RegionBlock, usize)) -> Holding {
+        self.held.get(&place).copied().unwrap_or(Holding::No)
     }
 
-    pub(super) fn device(&self, place: (usize, usize)) -> Has {
-        self.bound.get(&place).copied().unwrap_or(Has::Yes)
+    pub(super) fn device(&self, place: (usize, usize)) -> Holding {
+        self.bound.get(&place).copied().unwrap_or(Holding::Yes)
     }
 
     /// Whether the device serves the memory of a decoder to its host.
-    pub(super) fn of(&self, extent: &RegionDecoder) -> Has {
+    pub(super) fn of(&self, extent: &RegionDecoder) -> Holding {
         let region = self.region((extent.part, extent.host));
         region.min(self.device((extent.host, extent.device)))
     }

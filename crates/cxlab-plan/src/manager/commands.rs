@@ -5,7 +5,7 @@ use cxlab_engine::units::{Bytes, Picos};
 use cxlab_protocol::PortId;
 use cxlab_scenario::{Sharing, UnbindOption};
 
-use super::account::{Account, Has, Step, wrong};
+use super::account::{Account, Holding, Step, wrong};
 use super::pools::Outcome;
 use super::response::{PlannedCommand, Response};
 use crate::extents::DECODER_UNIT;
@@ -31,21 +31,21 @@ impl Account<'_> {
         place: (usize, usize),
     ) -> Result<(), Problem> {
         let now = at + self.params.command_time;
-        let (part, has) = ((place.0, 0), Has::Yes);
+        let (part, has) = ((place.0, 0), Holding::Yes);
         let (name, host) = self.names(place);
         let wrong = |found: String, allowed: &str| Err(wrong(path, at, found, allowed));
         if self.presence[place.1].leaves.is_some() {
             let found = format!("\"add\" of `{name}` to `{host}`, which has left");
             return wrong(found, "\"add\" to a host that is there");
         }
-        if self.now.region((part, place.1)) != Has::No {
+        if self.now.region((part, place.1)) != Holding::No {
             return wrong(
                 format!("\"add\" of `{name}`, which `{host}` has already"),
                 "\"add\" after a \"release\", or of a region with initially_added = false",
             );
         }
         let mut others = self.now.held.iter();
-        let other = others.find(|(((of, _), _), has)| *of == place.0 && **has != Has::No);
+        let other = others.find(|(((of, _), _), has)| *of == place.0 && **has != Holding::No);
         let sharing = self.scenario.regions[place.0].sharing;
         if let (Sharing::Moving, Some(((_, other), _))) = (sharing, other) {
             let other = &self.named.names.requesters[*other];
@@ -85,7 +85,7 @@ impl Account<'_> {
         match pool.demand(now, host, needs, self.policy.as_ref()) {
             Outcome::Granted(blocks) => {
                 for block in &blocks {
-                    let (part, has) = ((region, *block), Has::Yes);
+                    let (part, has) = ((region, *block), Holding::Yes);
                     self.step(now, Step::Hold { part, host, has });
                 }
                 self.answer_of_memory(at, ADD, place, blocks.len(), Picos::ZERO);
@@ -138,9 +138,9 @@ impl Account<'_> {
         let wanted = (capacity.0 / DECODER_UNIT) as u32;
         let outcome = pool.allocate(now, host, number as u32, wanted);
         let (blocks, has) = match &outcome {
-            Outcome::Granted(blocks) => (&blocks[..], Has::Yes),
-            Outcome::Asked(blocks) => (&blocks[..], Has::No),
-            Outcome::Nothing | Outcome::Refused => (&[][..], Has::No),
+            Outcome::Granted(blocks) => (&blocks[..], Holding::Yes),
+            Outcome::Asked(blocks) => (&blocks[..], Holding::No),
+            Outcome::Nothing | Outcome::Refused => (&[][..], Holding::No),
         };
         for block in blocks {
             let part = (region, *block);
@@ -201,8 +201,8 @@ impl Account<'_> {
         for block in blocks {
             let part = (region, *block);
             let hold = |has| Step::Hold { part, host, has };
-            self.step(now, hold(Has::Leaving));
-            self.later(now + more, hold(Has::No));
+            self.step(now, hold(Holding::Leaving));
+            self.later(now + more, hold(Holding::No));
         }
         self.answer_of_memory(at, RELEASE, place, blocks.len(), more);
     }
@@ -233,11 +233,11 @@ impl Account<'_> {
         let hold = |has| Step::Hold { part, host, has };
         let mut more = Picos::ZERO;
         if forced {
-            self.step(now, hold(Has::No));
+            self.step(now, hold(Holding::No));
         } else {
             more = self.params.host_time;
-            self.step(now, hold(Has::Leaving));
-            self.later(now + more, hold(Has::No));
+            self.step(now, hold(Holding::Leaving));
+            self.later(now + more, hold(Holding::No));
         }
         self.answer_of_memory(at, RELEASE, place, 0, more);
     }
@@ -251,7 +251,7 @@ impl Account<'_> {
         option: UnbindOption,
     ) -> Result<(), Problem> {
         let place = self.binding(path, host, device)?;
-        if self.now.device(place) != Has::Yes {
+        if self.now.device(place) != Holding::Yes {
             let found = format!("\"unbind\" of `{host}` from `{device}`, which it is not bound to");
             return Err(wrong(path, at, found, "\"unbind\" of a host that is bound"));
         }
@@ -270,10 +270,10 @@ impl Account<'_> {
     fn unbind(&mut self, now: Picos, (host, device): (usize, usize), managed: bool) {
         let bind = |has| Step::Bind { host, device, has };
         if managed {
-            self.step(now, bind(Has::Leaving));
-            self.later(now + self.params.host_time, bind(Has::No));
+            self.step(now, bind(Holding::Leaving));
+            self.later(now + self.params.host_time, bind(Holding::No));
         } else {
-            self.step(now, bind(Has::No));
+            self.step(now, bind(Holding::No));
         }
     }
 

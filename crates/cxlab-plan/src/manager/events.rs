@@ -6,10 +6,10 @@ use cxlab_engine::units::Picos;
 use cxlab_fabric::manager::GrantPolicyChoice;
 use cxlab_scenario::{EventParams, FabricManagerParams, RegionGroup, Scenario, Sharing};
 
-use super::account::{Account, Has, Holdings, Step, wrong};
+use super::account::{Account, Holding, Holdings, Step, wrong};
 use super::commands;
 use super::pools::BlockPool;
-use crate::endpoints::{Named, Presence};
+use crate::endpoints::{NamedGroups, Presence};
 use crate::limits::LONGEST_WINDOW;
 use crate::problem::{Problem, Problems};
 use crate::regions::{devices_of, hosts_of};
@@ -34,7 +34,7 @@ pub(crate) fn changes_capacity(scenario: &Scenario) -> bool {
 impl<'a> Account<'a> {
     /// Carries out all events of the fabric manager and of hosts. Events that cannot be
     /// carried out become problems.
-    pub(crate) fn of(scenario: &'a Scenario, named: &'a Named) -> Account<'a> {
+    pub(crate) fn of(scenario: &'a Scenario, named: &'a NamedGroups) -> Account<'a> {
         let members = scenario.regions.iter().map(|region| {
             let hosts = hosts_of(scenario, named, region).unwrap_or_default();
             let devices = devices_of(scenario, named, region).unwrap_or_default();
@@ -99,13 +99,13 @@ impl<'a> Account<'a> {
                 (true, Sharing::Exclusive | Sharing::Shared) => hosts.len(),
             };
             let held = hosts.iter().take(first);
-            let held = held.map(|host| (((at, 0), *host), Has::Yes));
+            let held = held.map(|host| (((at, 0), *host), Holding::Yes));
             self.now.held.extend(held);
         }
         for (at, binding) in self.params.unbound.clone().iter().enumerate() {
             let path = format!("fabric_manager.unbound[{at}]");
             match self.binding(&path, &binding.host, &binding.device) {
-                Ok(place) if self.now.bound.insert(place, Has::No).is_some() => {
+                Ok(place) if self.now.bound.insert(place, Holding::No).is_some() => {
                     let found = format_args!("`{}` and `{}` again", binding.host, binding.device);
                     self.problems.refuse(path, found, "each pair once");
                 }
@@ -152,7 +152,7 @@ impl<'a> Account<'a> {
                 ..
             } => {
                 let place = self.whole_memory(&path, region, host)?;
-                if self.now.region(((place.0, 0), place.1)) != Has::Yes {
+                if self.now.region(((place.0, 0), place.1)) != Holding::Yes {
                     return Err(wrong(
                         &path,
                         at,
@@ -164,7 +164,7 @@ impl<'a> Account<'a> {
             }
             EventParams::Bind { host, device, .. } => {
                 let place = self.binding(&path, host, device)?;
-                if self.now.device(place) != Has::No {
+                if self.now.device(place) != Holding::No {
                     return Err(wrong(
                         &path,
                         at,
@@ -173,7 +173,7 @@ impl<'a> Account<'a> {
                     ));
                 }
                 let (host, device) = place;
-                let has = Has::Yes;
+                let has = Holding::Yes;
                 self.step(now, Step::Bind { host, device, has });
                 self.answer_of_device(at, commands::BIND, place, Picos::ZERO);
             }
@@ -246,7 +246,7 @@ impl<'a> Account<'a> {
         presence.leaves = Some(at);
         let held = |region: &usize| {
             let has = self.now.region(((*region, 0), host));
-            !self.pools.contains_key(region) && has == Has::Yes
+            !self.pools.contains_key(region) && has == Holding::Yes
         };
         let held: Vec<usize> = (0..self.members.len()).filter(held).collect();
         for region in held {

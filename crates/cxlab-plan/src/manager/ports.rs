@@ -3,7 +3,7 @@
 use cxlab_engine::units::Picos;
 use cxlab_scenario::{EventParams, PortAction, Scenario};
 
-use super::account::{Account, Has, Step, wrong};
+use super::account::{Account, Holding, Step, wrong};
 use super::commands::{PORT_CONTROL, UNBIND};
 use super::response::Response;
 use crate::limits::LONGEST_WINDOW;
@@ -72,7 +72,7 @@ impl Account<'_> {
             ));
         };
         let down = now.max(from);
-        let has = Has::No;
+        let has = Holding::No;
         let step = Step::Bind { host, device, has };
         if down == now {
             self.step(now, step);

@@ -4,7 +4,7 @@ use cxlab_device::{CapacityChange, CapacityEvent, DeviceChange, DeviceChangeKind
 use cxlab_engine::units::Picos;
 use cxlab_protocol::PortId;
 
-use super::account::{Account, Has, Holdings, Step};
+use super::account::{Account, Holding, Holdings, Step};
 use super::events::changes_capacity;
 use crate::extents::RegionDecoder;
 
@@ -17,7 +17,7 @@ impl Account<'_> {
             false => &[],
         };
         let mut now = self.first.clone();
-        let mut served = vec![Has::Yes; extents.len()];
+        let mut served = vec![Holding::Yes; extents.len()];
         let mut serve = |now: &Holdings, at: Picos, concerns: &dyn Fn(&RegionDecoder) -> bool| {
             let mut changes = Vec::new();
             for (extent, served) in extents.iter().zip(&mut served) {
@@ -25,10 +25,10 @@ impl Account<'_> {
                 let event = match (*served, has) {
                     (before, has) if before == has || !concerns(extent) => continue,
                     // A host that gives memory up before it is bound has never had the memory.
-                    (Has::No, Has::Leaving) => continue,
-                    (_, Has::Yes) => CapacityEvent::Add,
-                    (_, Has::Leaving) => CapacityEvent::Leave,
-                    (_, Has::No) => CapacityEvent::Release,
+                    (Holding::No, Holding::Leaving) => continue,
+                    (_, Holding::Yes) => CapacityEvent::Add,
+                    (_, Holding::Leaving) => CapacityEvent::Leave,
+                    (_, Holding::No) => CapacityEvent::Release,
                 };
                 *served = has;
                 changes.push((extent.device, extent.change(at, event)));

@@ -14,15 +14,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::list::List;
-use super::message::{Kept, Snoop};
+use super::message::{KeptCopy, Snoop};
 
 /// A response to a block snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// The response for one line, given by its position in the block.
-    Line(u8, Kept),
+    Line(u8, KeptCopy),
     /// The response for the whole block.
-    Block(Kept),
+    Block(KeptCopy),
 }
 
 /// Responses that may be sent.
@@ -34,7 +34,7 @@ pub struct BlockSnoop {
     snoop: Snoop,
     len: u8,
     answered: u8,
-    kept: [Kept; BlockSnoop::MAX_LEN as usize],
+    kept: [KeptCopy; BlockSnoop::MAX_LEN as usize],
     individually: bool,
 }
 
@@ -51,7 +51,7 @@ impl BlockSnoop {
             snoop,
             len,
             answered: 0,
-            kept: [Kept::Invalid; BlockSnoop::MAX_LEN as usize],
+            kept: [KeptCopy::Invalid; BlockSnoop::MAX_LEN as usize],
             individually: false,
         })
     }
@@ -99,7 +99,7 @@ impl BlockSnoop {
 
     /// Records the table's response for the line at this position of the block. Returns the
     /// responses that may be sent now.
-    pub fn answer(&mut self, line: u8, kept: Kept) -> Answers {
+    pub fn answer(&mut self, line: u8, kept: KeptCopy) -> Answers {
         let mut out = Answers::new();
         if line >= self.len || self.has_answered(line) {
             return out;
@@ -146,11 +146,11 @@ mod tests {
     fn equal_answers_go_as_one_when_the_last_is_known() {
         let mut snoop = block(Snoop::Inv, 4);
         for line in [2, 0, 3] {
-            assert!(snoop.answer(line, Kept::Invalid).is_empty());
+            assert!(snoop.answer(line, KeptCopy::Invalid).is_empty());
         }
         assert_eq!(
-            answers(snoop.answer(1, Kept::Invalid)),
-            [Answer::Block(Kept::Invalid)]
+            answers(snoop.answer(1, KeptCopy::Invalid)),
+            [Answer::Block(KeptCopy::Invalid)]
         );
         assert!(snoop.is_done());
     }
@@ -158,12 +158,12 @@ mod tests {
     #[test]
     fn different_answers_go_one_by_one() {
         let mut snoop = block(Snoop::Data, 2);
-        assert!(snoop.answer(0, Kept::Shared).is_empty());
+        assert!(snoop.answer(0, KeptCopy::Shared).is_empty());
         assert_eq!(
-            answers(snoop.answer(1, Kept::Invalid)),
+            answers(snoop.answer(1, KeptCopy::Invalid)),
             [
-                Answer::Line(0, Kept::Shared),
-                Answer::Line(1, Kept::Invalid)
+                Answer::Line(0, KeptCopy::Shared),
+                Answer::Line(1, KeptCopy::Invalid)
             ]
         );
     }
@@ -171,12 +171,15 @@ mod tests {
     #[test]
     fn a_conflict_releases_what_is_held_and_later_answers_go_at_once() {
         let mut snoop = block(Snoop::Inv, 3);
-        assert!(snoop.answer(0, Kept::Invalid).is_empty());
-        assert_eq!(answers(snoop.conflict()), [Answer::Line(0, Kept::Invalid)]);
+        assert!(snoop.answer(0, KeptCopy::Invalid).is_empty());
+        assert_eq!(
+            answers(snoop.conflict()),
+            [Answer::Line(0, KeptCopy::Invalid)]
+        );
         assert!(snoop.conflict().is_empty());
         assert_eq!(
-            answers(snoop.answer(2, Kept::Invalid)),
-            [Answer::Line(2, Kept::Invalid)]
+            answers(snoop.answer(2, KeptCopy::Invalid)),
+            [Answer::Line(2, KeptCopy::Invalid)]
         );
         assert!(!snoop.is_done());
     }
@@ -184,12 +187,12 @@ mod tests {
     #[test]
     fn a_line_is_answered_once_and_only_if_it_is_of_the_block() {
         let mut snoop = block(Snoop::Inv, 1);
-        assert!(snoop.answer(1, Kept::Invalid).is_empty());
+        assert!(snoop.answer(1, KeptCopy::Invalid).is_empty());
         assert_eq!(
-            answers(snoop.answer(0, Kept::Invalid)),
-            [Answer::Block(Kept::Invalid)]
+            answers(snoop.answer(0, KeptCopy::Invalid)),
+            [Answer::Block(KeptCopy::Invalid)]
         );
-        assert!(snoop.answer(0, Kept::Invalid).is_empty());
+        assert!(snoop.answer(0, KeptCopy::Invalid).is_empty());
         assert_eq!(BlockSnoop::new(Snoop::Inv, 0), None);
         assert_eq!(BlockSnoop::new(Snoop::Inv, 5), None);
     }

@@ -217,7 +217,7 @@ listed! {
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
     #[repr(u8)]
     #[allow(missing_docs)]
-    pub enum On {
+    pub enum RowCondition {
         Load,
         LoadShared,
         LoadOnce,
@@ -255,12 +255,12 @@ listed! {
     }
 }
 
-impl On {
-    const fn owed(snoop: Snoop) -> On {
+impl RowCondition {
+    const fn owed(snoop: Snoop) -> RowCondition {
         match snoop {
-            Snoop::Inv => On::OweInv,
-            Snoop::Data => On::OweData,
-            Snoop::Cur => On::OweCur,
+            Snoop::Inv => RowCondition::OweInv,
+            Snoop::Data => RowCondition::OweData,
+            Snoop::Cur => RowCondition::OweCur,
         }
     }
 }
@@ -273,7 +273,7 @@ pub struct Row {
     /// The state that the row applies to.
     pub from: Line,
     /// The conditions that the row applies to.
-    pub on: &'static [On],
+    pub on: &'static [RowCondition],
     /// The state after the step.
     pub to: Line,
     /// The actions, in order. A response that forwards without `SnoopData` leaves the data owed.
@@ -301,9 +301,13 @@ use Action::{
     BogusData, CompleteFlush, CompleteLoad, CompleteLoadOnce, CompleteStore, CompleteWrite, Drop,
     EvictData, Fail, Fill, SnoopData, WriteData,
 };
-const ANY_SNOOP: &[On] = &[On::SnpInv, On::SnpData, On::SnpCur];
-const STORES: &[On] = &[On::Store, On::StoreLine];
-const GO_OWN: &[On] = &[On::GoE, On::GoM];
+const ANY_SNOOP: &[RowCondition] = &[
+    RowCondition::SnpInv,
+    RowCondition::SnpData,
+    RowCondition::SnpCur,
+];
+const STORES: &[RowCondition] = &[RowCondition::Store, RowCondition::StoreLine];
+const GO_OWN: &[RowCondition] = &[RowCondition::GoE, RowCondition::GoM];
 const LOADED: &[Action] = &[Fill, CompleteLoad];
 const STORED: &[Action] = &[Fill, CompleteStore];
 const WRITTEN: &[Action] = &[WriteData, CompleteWrite];
@@ -319,124 +323,127 @@ const FWD_S: &[Action] = &[Action::Answer(Answer::RspSFwdM), SnoopData];
 const FWD_V: &[Action] = &[Action::Answer(Answer::RspVFwdV), SnoopData];
 
 cache_rows! {
-    load_miss: I, &[On::Load] => IsAD, &[Action::Send(Request::RdAny)];
-    load_shared_miss: I, &[On::LoadShared] => IsAD, &[Action::Send(Request::RdShared)];
-    load_once: I, &[On::LoadOnce] => IcD, &[Action::Send(Request::RdCurr)];
-    store_miss: I, &[On::Store] => ImAD, &[Action::Send(Request::RdOwn)];
-    store_line_miss: I, &[On::StoreLine] => InA, &[Action::Send(Request::RdOwnNoData)];
-    write_own: I, &[On::WriteOwn] => IwA, &[Action::Send(Request::ItoMWr)];
-    write_current: I, &[On::WriteCurrent] => IwA, &[Action::Send(Request::WrCur)];
-    write_through: I, &[On::WriteThrough] => IuA, &[Action::Send(Request::WrInv)];
-    write_weakly_part: I, &[On::WriteWeaklyPart] => IvA, &[Action::Send(Request::WoWrInv)];
-    write_weakly: I, &[On::WriteWeakly] => IvA, &[Action::Send(Request::WoWrInvF)];
-    push_invalid: I, &[On::Push] => IwA, &[Action::Send(Request::ItoMWr)];
-    push_shared: S, &[On::Push] => IwA, &[Drop, Action::Send(Request::ItoMWr)];
-    push_exclusive: E, &[On::Push] => MiA, PUSH;
-    push_modified: M, &[On::Push] => MiA, PUSH;
-    flush: I, &[On::Flush] => IfA, &[Action::Send(Request::ClFlush)];
-    load_hit_shared: S, &[On::Load] => S, &[CompleteLoad];
-    load_hit_exclusive: E, &[On::Load] => E, &[CompleteLoad];
-    load_hit_modified: M, &[On::Load] => M, &[CompleteLoad];
-    store_upgrade: S, &[On::Store] => SmA, &[Action::Send(Request::RdOwnNoData)];
-    store_line_upgrade: S, &[On::StoreLine] => InA, &[Drop, Action::Send(Request::RdOwnNoData)];
+    load_miss: I, &[RowCondition::Load] => IsAD, &[Action::Send(Request::RdAny)];
+    load_shared_miss: I, &[RowCondition::LoadShared] => IsAD, &[Action::Send(Request::RdShared)];
+    load_once: I, &[RowCondition::LoadOnce] => IcD, &[Action::Send(Request::RdCurr)];
+    store_miss: I, &[RowCondition::Store] => ImAD, &[Action::Send(Request::RdOwn)];
+    store_line_miss: I, &[RowCondition::StoreLine] => InA, &[Action::Send(Request::RdOwnNoData)];
+    write_own: I, &[RowCondition::WriteOwn] => IwA, &[Action::Send(Request::ItoMWr)];
+    write_current: I, &[RowCondition::WriteCurrent] => IwA, &[Action::Send(Request::WrCur)];
+    write_through: I, &[RowCondition::WriteThrough] => IuA, &[Action::Send(Request::WrInv)];
+    write_weakly_part: I, &[RowCondition::WriteWeaklyPart] => IvA, &[Action::Send(Request::WoWrInv)];
+    write_weakly: I, &[RowCondition::WriteWeakly] => IvA, &[Action::Send(Request::WoWrInvF)];
+    push_invalid: I, &[RowCondition::Push] => IwA, &[Action::Send(Request::ItoMWr)];
+    push_shared: S, &[RowCondition::Push] => IwA, &[Drop, Action::Send(Request::ItoMWr)];
+    push_exclusive: E, &[RowCondition::Push] => MiA, PUSH;
+    push_modified: M, &[RowCondition::Push] => MiA, PUSH;
+    flush: I, &[RowCondition::Flush] => IfA, &[Action::Send(Request::ClFlush)];
+    load_hit_shared: S, &[RowCondition::Load] => S, &[CompleteLoad];
+    load_hit_exclusive: E, &[RowCondition::Load] => E, &[CompleteLoad];
+    load_hit_modified: M, &[RowCondition::Load] => M, &[CompleteLoad];
+    store_upgrade: S, &[RowCondition::Store] => SmA, &[Action::Send(Request::RdOwnNoData)];
+    store_line_upgrade: S, &[RowCondition::StoreLine] => InA, &[Drop, Action::Send(Request::RdOwnNoData)];
     store_hit_exclusive: E, STORES => M, &[CompleteStore];
     store_hit_modified: M, STORES => M, &[CompleteStore];
-    evict_shared: S, &[On::Evict] => CiA, &[Drop, Action::Send(Request::CleanEvictNoData)];
-    evict_exclusive: E, &[On::Evict] => CiA, &[Drop, Action::Send(Request::CleanEvictNoData)];
-    evict_exclusive_with_data: E, &[On::EvictWithData] => EiA, &[Action::Send(Request::CleanEvict)];
-    evict_modified: M, &[On::Evict] => MiA, &[Action::Send(Request::DirtyEvict)];
-    drop_shared: S, &[On::EvictSilently] => I, &[Drop];
-    drop_exclusive: E, &[On::EvictSilently] => I, &[Drop];
+    evict_shared: S, &[RowCondition::Evict] => CiA, &[Drop, Action::Send(Request::CleanEvictNoData)];
+    evict_exclusive: E, &[RowCondition::Evict] => CiA, &[Drop, Action::Send(Request::CleanEvictNoData)];
+    evict_exclusive_with_data: E, &[RowCondition::EvictWithData] => EiA, &[Action::Send(Request::CleanEvict)];
+    evict_modified: M, &[RowCondition::Evict] => MiA, &[Action::Send(Request::DirtyEvict)];
+    drop_shared: S, &[RowCondition::EvictSilently] => I, &[Drop];
+    drop_exclusive: E, &[RowCondition::EvictSilently] => I, &[Drop];
 
-    load_data_first: IsAD, &[On::Data] => IsA, &[];
-    load_granted_shared: IsAD, &[On::GoS] => IsD, &[];
-    load_granted_exclusive: IsAD, &[On::GoE] => IeD, &[];
-    load_granted_modified: IsAD, &[On::GoM] => IoD, &[];
-    load_done_shared: IsD, &[On::Data] => S, LOADED;
-    load_done_exclusive: IeD, &[On::Data] => E, LOADED;
-    load_done_modified: IoD, &[On::Data] => M, LOADED;
-    load_done_shared_by_go: IsA, &[On::GoS] => S, LOADED;
-    load_done_exclusive_by_go: IsA, &[On::GoE] => E, LOADED;
-    load_done_modified_by_go: IsA, &[On::GoM] => M, LOADED;
-    load_done_snooped: IsDI, &[On::Data] => I, &[CompleteLoadOnce];
-    store_data_first: ImAD, &[On::Data] => ImA, &[];
+    load_data_first: IsAD, &[RowCondition::Data] => IsA, &[];
+    load_granted_shared: IsAD, &[RowCondition::GoS] => IsD, &[];
+    load_granted_exclusive: IsAD, &[RowCondition::GoE] => IeD, &[];
+    load_granted_modified: IsAD, &[RowCondition::GoM] => IoD, &[];
+    load_done_shared: IsD, &[RowCondition::Data] => S, LOADED;
+    load_done_exclusive: IeD, &[RowCondition::Data] => E, LOADED;
+    load_done_modified: IoD, &[RowCondition::Data] => M, LOADED;
+    load_done_shared_by_go: IsA, &[RowCondition::GoS] => S, LOADED;
+    load_done_exclusive_by_go: IsA, &[RowCondition::GoE] => E, LOADED;
+    load_done_modified_by_go: IsA, &[RowCondition::GoM] => M, LOADED;
+    load_done_snooped: IsDI, &[RowCondition::Data] => I, &[CompleteLoadOnce];
+    store_data_first: ImAD, &[RowCondition::Data] => ImA, &[];
     store_granted: ImAD, GO_OWN => ImD, &[];
-    store_done: ImD, &[On::Data] => M, STORED;
+    store_done: ImD, &[RowCondition::Data] => M, STORED;
     store_done_by_go: ImA, GO_OWN => M, STORED;
-    store_line_done: InA, &[On::GoE] => M, &[CompleteStore];
-    upgrade_done: SmA, &[On::GoE] => M, &[CompleteStore];
-    upgrade_without_data: ImN, &[On::GoE] => ImAD, &[Action::Send(Request::RdOwn)];
-    once_done: IcD, &[On::Data] => I, &[CompleteLoadOnce];
-    write_pulled: IwA, &[On::GoWritePull] => I, WRITTEN;
-    write_through_pulled: IuA, &[On::WritePull] => IuG, &[WriteData];
-    write_through_done: IuG, &[On::GoI] => I, &[CompleteWrite];
-    write_weakly_pulled: IvA, &[On::FastGoWritePull] => IvC, &[WriteData];
-    write_weakly_done: IvC, &[On::ExtCmp] => I, &[CompleteWrite];
-    flush_done: IfA, &[On::GoI] => I, &[CompleteFlush];
-    load_failed: IsAD, &[On::GoErr] => IcD, &[];
-    load_failed_by_data: IsAD, &[On::ErrorData] => IxA, &[];
-    store_failed: ImAD, &[On::GoErr] => IcD, &[];
-    store_failed_by_data: ImAD, &[On::ErrorData] => IxA, &[];
-    read_failed: IcD, &[On::ErrorData] => I, &[Fail];
-    read_failed_by_go: IxA, &[On::GoErr] => I, &[Fail];
-    store_line_failed: InA, &[On::GoErr] => I, &[Fail];
-    write_failed: IwA, &[On::GoErrWritePull] => I, &[WriteData, Fail];
-    write_through_failed: IuA, &[On::GoErr] => I, &[Fail];
-    write_weakly_failed: IvA, &[On::GoErrWritePull] => IvX, &[WriteData];
-    write_weakly_failed_done: IvX, &[On::ExtCmp] => I, &[Fail];
-    flush_failed: IfA, &[On::GoErr] => I, &[Fail];
-    eviction_pulled: MiA, &[On::GoWritePull] => I, &[EvictData, Drop];
-    clean_eviction_pulled: EiA, &[On::GoWritePull] => I, &[EvictData, Drop];
-    clean_eviction_dropped: EiA, &[On::GoWritePullDrop] => I, &[Drop];
-    clean_eviction_done: CiA, &[On::GoI] => I, &[];
-    stale_eviction_pulled: IiA, &[On::GoWritePull] => I, &[BogusData];
-    stale_eviction_dropped: IiA, &[On::GoWritePullDrop] => I, &[];
+    store_line_done: InA, &[RowCondition::GoE] => M, &[CompleteStore];
+    upgrade_done: SmA, &[RowCondition::GoE] => M, &[CompleteStore];
+    upgrade_without_data: ImN, &[RowCondition::GoE] => ImAD, &[Action::Send(Request::RdOwn)];
+    once_done: IcD, &[RowCondition::Data] => I, &[CompleteLoadOnce];
+    write_pulled: IwA, &[RowCondition::GoWritePull] => I, WRITTEN;
+    write_through_pulled: IuA, &[RowCondition::WritePull] => IuG, &[WriteData];
+    write_through_done: IuG, &[RowCondition::GoI] => I, &[CompleteWrite];
+    write_weakly_pulled: IvA, &[RowCondition::FastGoWritePull] => IvC, &[WriteData];
+    write_weakly_done: IvC, &[RowCondition::ExtCmp] => I, &[CompleteWrite];
+    flush_done: IfA, &[RowCondition::GoI] => I, &[CompleteFlush];
+    load_failed: IsAD, &[RowCondition::GoErr] => IcD, &[];
+    load_failed_by_data: IsAD, &[RowCondition::ErrorData] => IxA, &[];
+    store_failed: ImAD, &[RowCondition::GoErr] => IcD, &[];
+    store_failed_by_data: ImAD, &[RowCondition::ErrorData] => IxA, &[];
+    read_failed: IcD, &[RowCondition::ErrorData] => I, &[Fail];
+    read_failed_by_go: IxA, &[RowCondition::GoErr] => I, &[Fail];
+    store_line_failed: InA, &[RowCondition::GoErr] => I, &[Fail];
+    write_failed: IwA, &[RowCondition::GoErrWritePull] => I, &[WriteData, Fail];
+    write_through_failed: IuA, &[RowCondition::GoErr] => I, &[Fail];
+    write_weakly_failed: IvA, &[RowCondition::GoErrWritePull] => IvX, &[WriteData];
+    write_weakly_failed_done: IvX, &[RowCondition::ExtCmp] => I, &[Fail];
+    flush_failed: IfA, &[RowCondition::GoErr] => I, &[Fail];
+    eviction_pulled: MiA, &[RowCondition::GoWritePull] => I, &[EvictData, Drop];
+    clean_eviction_pulled: EiA, &[RowCondition::GoWritePull] => I, &[EvictData, Drop];
+    clean_eviction_dropped: EiA, &[RowCondition::GoWritePullDrop] => I, &[Drop];
+    clean_eviction_done: CiA, &[RowCondition::GoI] => I, &[];
+    stale_eviction_pulled: IiA, &[RowCondition::GoWritePull] => I, &[BogusData];
+    stale_eviction_dropped: IiA, &[RowCondition::GoWritePullDrop] => I, &[];
 
     invalid_snooped: I, ANY_SNOOP => I, HIT_I;
-    shared_inv: S, &[On::SnpInv] => I, DROP_HIT_SE_I;
-    exclusive_inv: E, &[On::SnpInv] => I, DROP_HIT_SE_I;
-    exclusive_data: E, &[On::SnpData] => S, HIT_SE_S;
-    exclusive_cur: E, &[On::SnpCur] => E, HIT_V;
-    modified_inv: M, &[On::SnpInv] => I, FWD_I;
-    modified_data: M, &[On::SnpData] => S, FWD_S;
-    modified_cur: M, &[On::SnpCur] => M, FWD_V;
+    shared_inv: S, &[RowCondition::SnpInv] => I, DROP_HIT_SE_I;
+    exclusive_inv: E, &[RowCondition::SnpInv] => I, DROP_HIT_SE_I;
+    exclusive_data: E, &[RowCondition::SnpData] => S, HIT_SE_S;
+    exclusive_cur: E, &[RowCondition::SnpCur] => E, HIT_V;
+    modified_inv: M, &[RowCondition::SnpInv] => I, FWD_I;
+    modified_data: M, &[RowCondition::SnpData] => S, FWD_S;
+    modified_cur: M, &[RowCondition::SnpCur] => M, FWD_V;
 
     load_snooped: IsAD, ANY_SNOOP => IsAD, HIT_I;
     store_snooped: ImAD, ANY_SNOOP => ImAD, HIT_I;
     store_line_snooped: InA, ANY_SNOOP => InA, HIT_I;
-    upgrade_lost: SmA, &[On::SnpInv] => ImN, DROP_HIT_SE_I;
+    upgrade_lost: SmA, &[RowCondition::SnpInv] => ImN, DROP_HIT_SE_I;
     once_snooped: IcD, ANY_SNOOP => IcD, HIT_I;
     write_snooped: IwA, ANY_SNOOP => IwA, HIT_I;
     write_through_snooped: IuA, ANY_SNOOP => IuA, HIT_I;
     write_weakly_snooped: IvA, ANY_SNOOP => IvA, HIT_I;
     flush_snooped: IfA, ANY_SNOOP => IfA, HIT_I;
 
-    granted_shared_inv: IsD, &[On::SnpInv] => IsDI, HIT_SE_I;
-    granted_exclusive_inv: IeD, &[On::SnpInv] => IsDI, HIT_SE_I;
-    granted_exclusive_data: IeD, &[On::SnpData] => IsD, HIT_SE_S;
-    granted_exclusive_cur: IeD, &[On::SnpCur] => IeD, HIT_V;
-    granted_modified_inv: IoD, &[On::SnpInv] => IoD, &[Action::Answer(Answer::RspIFwdM)];
-    granted_modified_data: IoD, &[On::SnpData] => IoD, &[Action::Answer(Answer::RspSFwdM)];
-    granted_modified_cur: IoD, &[On::SnpCur] => IoD, &[Action::Answer(Answer::RspVFwdV)];
-    granted_store_inv: ImD, &[On::SnpInv] => ImD, &[Action::Answer(Answer::RspIFwdM)];
-    granted_store_data: ImD, &[On::SnpData] => ImD, &[Action::Answer(Answer::RspSFwdM)];
-    granted_store_cur: ImD, &[On::SnpCur] => ImD, &[Action::Answer(Answer::RspVFwdV)];
-    owed_inv: M, &[On::OweInv] => I, &[SnoopData, Drop];
-    owed_data: M, &[On::OweData] => S, &[SnoopData];
-    owed_cur: M, &[On::OweCur] => M, &[SnoopData];
+    granted_shared_inv: IsD, &[RowCondition::SnpInv] => IsDI, HIT_SE_I;
+    granted_exclusive_inv: IeD, &[RowCondition::SnpInv] => IsDI, HIT_SE_I;
+    granted_exclusive_data: IeD, &[RowCondition::SnpData] => IsD, HIT_SE_S;
+    granted_exclusive_cur: IeD, &[RowCondition::SnpCur] => IeD, HIT_V;
+    granted_modified_inv: IoD, &[RowCondition::SnpInv] => IoD, &[Action::Answer(Answer::RspIFwdM)];
+    granted_modified_data: IoD, &[RowCondition::SnpData] => IoD, &[Action::Answer(Answer::RspSFwdM)];
+    granted_modified_cur: IoD, &[RowCondition::SnpCur] => IoD, &[Action::Answer(Answer::RspVFwdV)];
+    granted_store_inv: ImD, &[RowCondition::SnpInv] => ImD, &[Action::Answer(Answer::RspIFwdM)];
+    granted_store_data: ImD, &[RowCondition::SnpData] => ImD, &[Action::Answer(Answer::RspSFwdM)];
+    granted_store_cur: ImD, &[RowCondition::SnpCur] => ImD, &[Action::Answer(Answer::RspVFwdV)];
+    owed_inv: M, &[RowCondition::OweInv] => I, &[SnoopData, Drop];
+    owed_data: M, &[RowCondition::OweData] => S, &[SnoopData];
+    owed_cur: M, &[RowCondition::OweCur] => M, &[SnoopData];
 
-    eviction_inv: MiA, &[On::SnpInv, On::SnpData] => IiA, FWD_I;
-    eviction_cur: MiA, &[On::SnpCur] => MiA, FWD_V;
-    clean_eviction_inv: EiA, &[On::SnpInv] => IiA, DROP_HIT_SE_I;
-    clean_eviction_data: EiA, &[On::SnpData] => IiA, DROP_HIT_I;
-    clean_eviction_cur: EiA, &[On::SnpCur] => EiA, HIT_V;
+    eviction_inv: MiA, &[RowCondition::SnpInv, RowCondition::SnpData] => IiA, FWD_I;
+    eviction_cur: MiA, &[RowCondition::SnpCur] => MiA, FWD_V;
+    clean_eviction_inv: EiA, &[RowCondition::SnpInv] => IiA, DROP_HIT_SE_I;
+    clean_eviction_data: EiA, &[RowCondition::SnpData] => IiA, DROP_HIT_I;
+    clean_eviction_cur: EiA, &[RowCondition::SnpCur] => EiA, HIT_V;
     clean_eviction_snooped: CiA, ANY_SNOOP => CiA, HIT_I;
 }
 
 /// Number of actions that a row may have. The row for owed data is applied in the same step as the
 /// row that receives the data.
-const fn most_actions(from: Line, on: On) -> usize {
-    let owed = matches!(on, On::OweInv | On::OweData | On::OweCur);
+const fn most_actions(from: Line, on: RowCondition) -> usize {
+    let owed = matches!(
+        on,
+        RowCondition::OweInv | RowCondition::OweData | RowCondition::OweCur
+    );
     let may_owe = matches!(from, Line::IoD | Line::ImD);
     if owed || may_owe { 2 } else { 4 }
 }
@@ -449,46 +456,46 @@ index!(Line::ALL.len(), 1, |row, on| {
 
 /// The number of the row for a state and a condition.
 #[inline]
-pub fn find(line: Line, on: On) -> Option<usize> {
+pub fn find(line: Line, on: RowCondition) -> Option<usize> {
     row_of(line as usize, on, 0)
 }
 
 /// The condition that the rows distinguish for an event.
 #[inline]
-pub fn on(event: Event) -> On {
+pub fn on(event: Event) -> RowCondition {
     match event {
-        Event::Load => On::Load,
-        Event::LoadShared => On::LoadShared,
-        Event::LoadOnce => On::LoadOnce,
-        Event::Store => On::Store,
-        Event::StoreLine => On::StoreLine,
-        Event::WriteOwn => On::WriteOwn,
-        Event::WriteCurrent => On::WriteCurrent,
-        Event::WriteThrough => On::WriteThrough,
-        Event::WriteWeaklyPart => On::WriteWeaklyPart,
-        Event::WriteWeakly => On::WriteWeakly,
-        Event::Push => On::Push,
-        Event::Flush => On::Flush,
-        Event::Evict => On::Evict,
-        Event::EvictWithData => On::EvictWithData,
-        Event::EvictSilently => On::EvictSilently,
-        Event::Snp(Snoop::Inv) => On::SnpInv,
-        Event::Snp(Snoop::Data) => On::SnpData,
-        Event::Snp(Snoop::Cur) => On::SnpCur,
+        Event::Load => RowCondition::Load,
+        Event::LoadShared => RowCondition::LoadShared,
+        Event::LoadOnce => RowCondition::LoadOnce,
+        Event::Store => RowCondition::Store,
+        Event::StoreLine => RowCondition::StoreLine,
+        Event::WriteOwn => RowCondition::WriteOwn,
+        Event::WriteCurrent => RowCondition::WriteCurrent,
+        Event::WriteThrough => RowCondition::WriteThrough,
+        Event::WriteWeaklyPart => RowCondition::WriteWeaklyPart,
+        Event::WriteWeakly => RowCondition::WriteWeakly,
+        Event::Push => RowCondition::Push,
+        Event::Flush => RowCondition::Flush,
+        Event::Evict => RowCondition::Evict,
+        Event::EvictWithData => RowCondition::EvictWithData,
+        Event::EvictSilently => RowCondition::EvictSilently,
+        Event::Snp(Snoop::Inv) => RowCondition::SnpInv,
+        Event::Snp(Snoop::Data) => RowCondition::SnpData,
+        Event::Snp(Snoop::Cur) => RowCondition::SnpCur,
         Event::Reply(reply) => match reply {
-            Reply::Go(GoState::Invalid) => On::GoI,
-            Reply::Go(GoState::Shared) => On::GoS,
-            Reply::Go(GoState::Exclusive) => On::GoE,
-            Reply::Go(GoState::Modified) => On::GoM,
-            Reply::Go(GoState::Error) => On::GoErr,
-            Reply::WritePull => On::WritePull,
-            Reply::GoWritePull => On::GoWritePull,
-            Reply::GoWritePullDrop => On::GoWritePullDrop,
-            Reply::FastGoWritePull => On::FastGoWritePull,
-            Reply::GoErrWritePull => On::GoErrWritePull,
-            Reply::ExtCmp => On::ExtCmp,
-            Reply::Data => On::Data,
-            Reply::ErrorData => On::ErrorData,
+            Reply::Go(GoState::Invalid) => RowCondition::GoI,
+            Reply::Go(GoState::Shared) => RowCondition::GoS,
+            Reply::Go(GoState::Exclusive) => RowCondition::GoE,
+            Reply::Go(GoState::Modified) => RowCondition::GoM,
+            Reply::Go(GoState::Error) => RowCondition::GoErr,
+            Reply::WritePull => RowCondition::WritePull,
+            Reply::GoWritePull => RowCondition::GoWritePull,
+            Reply::GoWritePullDrop => RowCondition::GoWritePullDrop,
+            Reply::FastGoWritePull => RowCondition::FastGoWritePull,
+            Reply::GoErrWritePull => RowCondition::GoErrWritePull,
+            Reply::ExtCmp => RowCondition::ExtCmp,
+            Reply::Data => RowCondition::Data,
+            Reply::ErrorData => RowCondition::ErrorData,
         },
     }
 }
@@ -506,7 +513,7 @@ pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
 pub fn step_with<'t>(
     state: LineState,
     event: Event,
-    table: impl Fn(usize, On) -> Option<&'t Row>,
+    table: impl Fn(usize, RowCondition) -> Option<&'t Row>,
 ) -> Option<(LineState, Actions)> {
     let on = on(event);
     let row = table(find(state.line, on)?, on)?;
@@ -521,7 +528,7 @@ pub fn step_with<'t>(
     };
     let mut next = LineState { line: row.to, owes };
     if let (true, Some(snoop)) = (next.line.is_stable(), next.owes) {
-        let on = On::owed(snoop);
+        let on = RowCondition::owed(snoop);
         let row = table(find(next.line, on)?, on)?;
         row.actions.iter().for_each(|&action| actions.push(action));
         next = LineState::stable(row.to);

@@ -25,14 +25,14 @@ use super::fields::GoState;
 use super::list::List;
 use super::message::Snoop;
 
-pub use self::rows::{Do, On, ROWS, Row};
-pub use self::state::{Collected, Forward, LineState, Operation, Phase};
+pub use self::rows::{Do, ROWS, Row, RowCondition};
+pub use self::state::{CollectedData, Forward, LineState, Operation, Phase};
 pub use super::filter::{CORES, Filter, Others, Peer, Peers, Update};
-pub use super::table::When;
+pub use super::table::RowPhases;
 
 /// The result of a snoop of the cores.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
-pub enum Found {
+pub enum CoreSnoopResult {
     /// The cores do not have the line, or do not have it any more.
     Nothing,
     /// The line, equal to memory.
@@ -67,7 +67,7 @@ pub enum Event {
     /// The last-level cache writes a modified line back and drops it.
     CoreWriteBack,
     /// The cores have executed `SnoopCores`; the value says what they had.
-    CoresAnswered(Found),
+    CoresAnswered(CoreSnoopResult),
     /// Memory, or the last-level cache, has read the line.
     ReadDone,
     /// Memory has written the line, and the write is visible to all.
@@ -116,7 +116,7 @@ pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
 pub fn step_with<'t>(
     state: LineState,
     event: Event,
-    table: impl Fn(usize, On, Others) -> Option<&'t Row>,
+    table: impl Fn(usize, RowCondition, Others) -> Option<&'t Row>,
 ) -> Option<(LineState, Actions)> {
     let mut next = state;
     let mut actions = Actions::new();
@@ -130,19 +130,19 @@ pub fn step_with<'t>(
             (Event::CoresAnswered(found), _) => {
                 next.waiting = next.waiting.without(CORES);
                 next.collected = match found {
-                    Found::Nothing => next.collected,
-                    Found::Clean => Collected::CoresClean,
-                    Found::Dirty => Collected::CoresDirty,
+                    CoreSnoopResult::Nothing => next.collected,
+                    CoreSnoopResult::Clean => CollectedData::CoresClean,
+                    CoreSnoopResult::Dirty => CollectedData::CoresDirty,
                 };
             }
             _ => return Some((next, actions)),
         }
     }
     if next.waiting.is_empty() && next.forward == Forward::Nothing {
-        let on = On::collected(next.collected);
+        let on = RowCondition::collected(next.collected);
         let peer = asker(&next);
         apply(&mut next, on, peer, &table, &mut actions)?;
-        next.collected = Collected::Nothing;
+        next.collected = CollectedData::Nothing;
     }
     Some((next, actions))
 }
@@ -156,7 +156,7 @@ fn take_data(state: &mut LineState) -> Option<()> {
         }
         (Phase::Snooping(_), Forward::AwaitData) => {
             state.forward = Forward::Nothing;
-            state.collected = Collected::DeviceDirty;
+            state.collected = CollectedData::DeviceDirty;
         }
         _ => return None,
     }
@@ -172,7 +172,7 @@ fn take_answer(state: &mut LineState, peer: Peer, answer: Answer) -> Option<()> 
         (true, Forward::Nothing) => state.forward = Forward::AwaitData,
         (true, Forward::AwaitAnswer) => {
             state.forward = Forward::Nothing;
-            state.collected = Collected::DeviceDirty;
+            state.collected = CollectedData::DeviceDirty;
         }
         (true, Forward::AwaitData) => return None,
     }
@@ -194,26 +194,32 @@ fn asker(state: &LineState) -> Option<Peer> {
 
 /// The condition that the rows distinguish for an event, and the holder that the event concerns.
 #[inline]
-fn on(state: &LineState, event: Event) -> Option<(On, Option<Peer>)> {
+fn on(state: &LineState, event: Event) -> Option<(RowCondition, Option<Peer>)> {
     Some(match event {
         Event::Request(peer, request) => (asked(state, peer, request), Some(peer)),
         Event::Missing(peer, request) => (missed(request)?, Some(peer)),
-        Event::CleanEvictWanted(peer) if owns(state, peer) => (On::EvictCleanWanted, Some(peer)),
-        Event::CleanEvictWanted(peer) => (On::EvictCleanStaleWanted, Some(peer)),
-        Event::CacheFlushed(peer) => (On::CacheFlushed, Some(peer)),
+        Event::CleanEvictWanted(peer) if owns(state, peer) => {
+            (RowCondition::EvictCleanWanted, Some(peer))
+        }
+        Event::CleanEvictWanted(peer) => (RowCondition::EvictCleanStaleWanted, Some(peer)),
+        Event::CacheFlushed(peer) => (RowCondition::CacheFlushed, Some(peer)),
         Event::Answer(peer, answer) => (answered(state, peer, answer)?, Some(peer)),
         Event::SnoopData => return None,
         Event::PulledData(bogus) => {
-            let on = if bogus { On::BogusData } else { On::Data };
+            let on = if bogus {
+                RowCondition::BogusData
+            } else {
+                RowCondition::Data
+            };
             (on, asker(state))
         }
-        Event::CoreRead => (On::ShareOrOwn, Some(CORES)),
-        Event::CoreOwn => (On::Own, Some(CORES)),
-        Event::CoreWriteBack => (On::CoreWriteBack, Some(CORES)),
+        Event::CoreRead => (RowCondition::ShareOrOwn, Some(CORES)),
+        Event::CoreOwn => (RowCondition::Own, Some(CORES)),
+        Event::CoreWriteBack => (RowCondition::CoreWriteBack, Some(CORES)),
         Event::CoresAnswered(found) => (cores_answered(state, found)?, Some(CORES)),
-        Event::ReadDone => (On::ReadDone, asker(state)),
-        Event::Written => (On::Written, asker(state)),
-        Event::EvictEntry => (On::EvictEntry, None),
+        Event::ReadDone => (RowCondition::ReadDone, asker(state)),
+        Event::Written => (RowCondition::Written, asker(state)),
+        Event::EvictEntry => (RowCondition::EvictEntry, None),
     })
 }
 
@@ -224,36 +230,36 @@ fn owns(state: &LineState, peer: Peer) -> bool {
 }
 
 #[inline]
-fn asked(state: &LineState, peer: Peer, request: Request) -> On {
+fn asked(state: &LineState, peer: Peer, request: Request) -> RowCondition {
     match request {
-        Request::RdShared => On::Share,
-        Request::RdAny => On::ShareOrOwn,
-        Request::RdOwn => On::Own,
-        Request::RdOwnNoData => On::OwnNoData,
-        Request::RdCurr => On::Current,
-        Request::ClFlush => On::Flush,
-        Request::ItoMWr => On::WriteLlc,
-        Request::WrCur => On::WriteCurrent,
-        Request::WrInv => On::WriteThrough,
-        Request::WoWrInv | Request::WoWrInvF => On::WriteWeakly,
-        Request::CleanEvictNoData => On::EvictNoData,
-        Request::DirtyEvict if owns(state, peer) => On::EvictDirty,
-        Request::DirtyEvictPush if owns(state, peer) => On::EvictPush,
-        Request::CleanEvict if owns(state, peer) => On::EvictClean,
-        Request::DirtyEvict | Request::DirtyEvictPush => On::EvictDirtyStale,
-        Request::CleanEvict => On::EvictCleanStale,
+        Request::RdShared => RowCondition::Share,
+        Request::RdAny => RowCondition::ShareOrOwn,
+        Request::RdOwn => RowCondition::Own,
+        Request::RdOwnNoData => RowCondition::OwnNoData,
+        Request::RdCurr => RowCondition::Current,
+        Request::ClFlush => RowCondition::Flush,
+        Request::ItoMWr => RowCondition::WriteLlc,
+        Request::WrCur => RowCondition::WriteCurrent,
+        Request::WrInv => RowCondition::WriteThrough,
+        Request::WoWrInv | Request::WoWrInvF => RowCondition::WriteWeakly,
+        Request::CleanEvictNoData => RowCondition::EvictNoData,
+        Request::DirtyEvict if owns(state, peer) => RowCondition::EvictDirty,
+        Request::DirtyEvictPush if owns(state, peer) => RowCondition::EvictPush,
+        Request::CleanEvict if owns(state, peer) => RowCondition::EvictClean,
+        Request::DirtyEvict | Request::DirtyEvictPush => RowCondition::EvictDirtyStale,
+        Request::CleanEvict => RowCondition::EvictCleanStale,
     }
 }
 
 /// The condition for a request to an address without memory (tables 3-23 and 3-24).
 #[inline]
-fn missed(request: Request) -> Option<On> {
+fn missed(request: Request) -> Option<RowCondition> {
     Some(match request {
-        Request::RdShared | Request::RdAny | Request::RdOwn => On::MissingRead,
-        Request::RdCurr => On::MissingCurrent,
-        Request::RdOwnNoData | Request::ClFlush | Request::WrInv => On::MissingOwn,
-        Request::ItoMWr | Request::WrCur => On::MissingWrite,
-        Request::WoWrInv | Request::WoWrInvF => On::MissingWriteWeakly,
+        Request::RdShared | Request::RdAny | Request::RdOwn => RowCondition::MissingRead,
+        Request::RdCurr => RowCondition::MissingCurrent,
+        Request::RdOwnNoData | Request::ClFlush | Request::WrInv => RowCondition::MissingOwn,
+        Request::ItoMWr | Request::WrCur => RowCondition::MissingWrite,
+        Request::WoWrInv | Request::WoWrInvF => RowCondition::MissingWriteWeakly,
         Request::CleanEvict
         | Request::CleanEvictNoData
         | Request::DirtyEvict
@@ -264,7 +270,7 @@ fn missed(request: Request) -> Option<On> {
 /// The condition for a device's response to a snoop: what the device keeps. `None` if the
 /// response is not allowed.
 #[inline]
-fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<On> {
+fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<RowCondition> {
     let Phase::Snooping(operation) = state.phase else {
         return None;
     };
@@ -272,15 +278,15 @@ fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<On> {
         return None;
     }
     Some(match answer {
-        Answer::RspIHitI | Answer::RspIHitSE | Answer::RspIFwdM => On::RspGone,
-        Answer::RspSHitSE | Answer::RspSFwdM => On::RspShared,
-        Answer::RspVHitV | Answer::RspVFwdV => On::RspKept,
+        Answer::RspIHitI | Answer::RspIHitSE | Answer::RspIFwdM => RowCondition::RspGone,
+        Answer::RspSHitSE | Answer::RspSFwdM => RowCondition::RspShared,
+        Answer::RspVHitV | Answer::RspVFwdV => RowCondition::RspKept,
     })
 }
 
 /// The condition for the cores' response to a snoop: what the cores keep.
 #[inline]
-fn cores_answered(state: &LineState, found: Found) -> Option<On> {
+fn cores_answered(state: &LineState, found: CoreSnoopResult) -> Option<RowCondition> {
     let Phase::Snooping(operation) = state.phase else {
         return None;
     };
@@ -288,18 +294,18 @@ fn cores_answered(state: &LineState, found: Found) -> Option<On> {
         return None;
     }
     Some(match (found, operation.snoop()) {
-        (Found::Nothing, _) | (_, Snoop::Inv) => On::RspGone,
-        (_, Snoop::Data) => On::RspShared,
-        (_, Snoop::Cur) => On::RspKept,
+        (CoreSnoopResult::Nothing, _) | (_, Snoop::Inv) => RowCondition::RspGone,
+        (_, Snoop::Data) => RowCondition::RspShared,
+        (_, Snoop::Cur) => RowCondition::RspKept,
     })
 }
 
 #[inline]
 fn apply<'t>(
     line: &mut LineState,
-    on: On,
+    on: RowCondition,
     peer: Option<Peer>,
-    table: &impl Fn(usize, On, Others) -> Option<&'t Row>,
+    table: &impl Fn(usize, RowCondition, Others) -> Option<&'t Row>,
     actions: &mut Actions,
 ) -> Option<()> {
     let filter = line.filter;

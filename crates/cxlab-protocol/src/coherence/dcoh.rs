@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::fields::MetaValue;
 use super::list::List;
-use super::message::{Kept, M2s, S2m, Snoop};
+use super::message::{KeptCopy, M2s, S2m, Snoop};
 
 use super::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
 use super::table::{HomeRow, home_rows, index, phases};
 
 pub use super::filter::{Filter, Others, Peer, Peers, Update};
-pub use super::table::When;
+pub use super::table::RowPhases;
 
 listed! {
     /// An operation on a line.
@@ -171,7 +171,7 @@ listed! {
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
     #[repr(u8)]
     #[allow(missing_docs)]
-    pub enum On {
+    pub enum RowCondition {
         Share,
         ShareOrOwn,
         Own,
@@ -196,18 +196,18 @@ listed! {
     }
 }
 
-impl On {
-    const fn begin(operation: Operation) -> On {
+impl RowCondition {
+    const fn begin(operation: Operation) -> RowCondition {
         match operation {
-            Operation::Share => On::Share,
-            Operation::ShareOrOwn => On::ShareOrOwn,
-            Operation::Own => On::Own,
-            Operation::OwnNoData => On::OwnNoData,
-            Operation::Current => On::Current,
-            Operation::Flush => On::Flush,
-            Operation::LocalRead => On::LocalRead,
-            Operation::LocalWrite => On::LocalWrite,
-            Operation::EvictEntry => On::EvictEntry,
+            Operation::Share => RowCondition::Share,
+            Operation::ShareOrOwn => RowCondition::ShareOrOwn,
+            Operation::Own => RowCondition::Own,
+            Operation::OwnNoData => RowCondition::OwnNoData,
+            Operation::Current => RowCondition::Current,
+            Operation::Flush => RowCondition::Flush,
+            Operation::LocalRead => RowCondition::LocalRead,
+            Operation::LocalWrite => RowCondition::LocalWrite,
+            Operation::EvictEntry => RowCondition::EvictEntry,
         }
     }
 }
@@ -230,7 +230,7 @@ pub enum Do {
 }
 
 /// One row of the transition table.
-pub type Row = HomeRow<Phase, On, Do>;
+pub type Row = HomeRow<Phase, RowCondition, Do>;
 
 const READ: &[Do] = &[Do::ReadMedium];
 const SNOOP_INV: &[Do] = &[Do::Snoop(Snoop::Inv)];
@@ -242,58 +242,58 @@ const WRITE: &[Do] = &[Do::WriteMedium, Do::Reply(S2m::Cmp)];
 const WRITE_LOCAL: &[Do] = &[Do::WriteLocal, Do::CompleteLocal];
 
 home_rows! {
-    share: Idle, &[On::Share], NO_OWNER => (Reading Share), Keep, READ;
-    share_owned: Idle, &[On::Share], OWNER => (Snooping Share), Keep, SNOOP_DATA;
-    share_or_own: Idle, &[On::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
-    share_or_own_owned: Idle, &[On::ShareOrOwn], OWNER => (Snooping ShareOrOwn), Keep, SNOOP_DATA;
-    own: Idle, &[On::Own], ALONE => (Reading Own), Keep, READ;
-    own_held: Idle, &[On::Own], HELD => (Snooping Own), Keep, SNOOP_INV;
-    own_no_data: Idle, &[On::OwnNoData], ALONE => Idle, SetOwner, CMP_E;
-    own_no_data_held: Idle, &[On::OwnNoData], HELD => (Snooping OwnNoData), Keep, SNOOP_INV;
-    current: Idle, &[On::Current], NO_OWNER => (Reading Current), Keep, READ;
-    current_owned: Idle, &[On::Current], OWNER => (Snooping Current), Keep, SNOOP_CUR;
-    flush: Idle, &[On::Flush], ALONE => Idle, Clear, CMP;
-    flush_held: Idle, &[On::Flush], HELD => (Snooping Flush), Keep, SNOOP_INV;
-    local_read: Idle, &[On::LocalRead], NO_OWNER => (Reading LocalRead), Keep, READ;
-    local_read_owned: Idle, &[On::LocalRead], OWNER => (Snooping LocalRead), Keep, SNOOP_CUR;
-    local_write: Idle, &[On::LocalWrite], ALONE => Idle, Keep, WRITE_LOCAL;
-    local_write_held: Idle, &[On::LocalWrite], HELD => (Snooping LocalWrite), Keep, SNOOP_INV;
-    evict_entry: Idle, &[On::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP_INV;
-    clean_evict: Idle, &[On::CleanEvict], ANY => Same, Remove, CMP;
+    share: Idle, &[RowCondition::Share], NO_OWNER => (Reading Share), Keep, READ;
+    share_owned: Idle, &[RowCondition::Share], OWNER => (Snooping Share), Keep, SNOOP_DATA;
+    share_or_own: Idle, &[RowCondition::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_owned: Idle, &[RowCondition::ShareOrOwn], OWNER => (Snooping ShareOrOwn), Keep, SNOOP_DATA;
+    own: Idle, &[RowCondition::Own], ALONE => (Reading Own), Keep, READ;
+    own_held: Idle, &[RowCondition::Own], HELD => (Snooping Own), Keep, SNOOP_INV;
+    own_no_data: Idle, &[RowCondition::OwnNoData], ALONE => Idle, SetOwner, CMP_E;
+    own_no_data_held: Idle, &[RowCondition::OwnNoData], HELD => (Snooping OwnNoData), Keep, SNOOP_INV;
+    current: Idle, &[RowCondition::Current], NO_OWNER => (Reading Current), Keep, READ;
+    current_owned: Idle, &[RowCondition::Current], OWNER => (Snooping Current), Keep, SNOOP_CUR;
+    flush: Idle, &[RowCondition::Flush], ALONE => Idle, Clear, CMP;
+    flush_held: Idle, &[RowCondition::Flush], HELD => (Snooping Flush), Keep, SNOOP_INV;
+    local_read: Idle, &[RowCondition::LocalRead], NO_OWNER => (Reading LocalRead), Keep, READ;
+    local_read_owned: Idle, &[RowCondition::LocalRead], OWNER => (Snooping LocalRead), Keep, SNOOP_CUR;
+    local_write: Idle, &[RowCondition::LocalWrite], ALONE => Idle, Keep, WRITE_LOCAL;
+    local_write_held: Idle, &[RowCondition::LocalWrite], HELD => (Snooping LocalWrite), Keep, SNOOP_INV;
+    evict_entry: Idle, &[RowCondition::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP_INV;
+    clean_evict: Idle, &[RowCondition::CleanEvict], ANY => Same, Remove, CMP;
 
-    write_invalid: Always, &[On::WriteInvalid], ALONE => Same, Remove, WRITE;
-    write_shared: Always, &[On::WriteShared], ALONE => Same, AddShared, WRITE;
-    write_any: Always, &[On::WriteAny], ALONE => Same, Keep, WRITE;
-    conflict: Always, &[On::Conflict], NO_OWNER => Same, Keep, &[Do::Reply(S2m::BiConflictAck)];
+    write_invalid: Always, &[RowCondition::WriteInvalid], ALONE => Same, Remove, WRITE;
+    write_shared: Always, &[RowCondition::WriteShared], ALONE => Same, AddShared, WRITE;
+    write_any: Always, &[RowCondition::WriteAny], ALONE => Same, Keep, WRITE;
+    conflict: Always, &[RowCondition::Conflict], NO_OWNER => Same, Keep, &[Do::Reply(S2m::BiConflictAck)];
 
-    response_invalid: Snooping, &[On::RspInvalid], NO_OWNER => Same, Remove, &[];
-    response_shared: Snooping, &[On::RspShared], ALONE => Same, AddShared, &[];
-    response_exclusive: Snooping, &[On::RspExclusive], ALONE => Same, Keep, &[];
+    response_invalid: Snooping, &[RowCondition::RspInvalid], NO_OWNER => Same, Remove, &[];
+    response_shared: Snooping, &[RowCondition::RspShared], ALONE => Same, AddShared, &[];
+    response_exclusive: Snooping, &[RowCondition::RspExclusive], ALONE => Same, Keep, &[];
 
-    share_snooped: (Snooping Share), &[On::SnoopsDone], NO_OWNER => (Reading Share), Keep, READ;
-    share_or_own_snooped: (Snooping ShareOrOwn), &[On::SnoopsDone], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
-    own_snooped: (Snooping Own), &[On::SnoopsDone], ALONE => (Reading Own), Keep, READ;
-    own_no_data_snooped: (Snooping OwnNoData), &[On::SnoopsDone], ALONE => Idle, SetOwner, CMP_E;
-    current_snooped: (Snooping Current), &[On::SnoopsDone], NO_SHARERS => (Reading Current), Keep, READ;
-    flush_snooped: (Snooping Flush), &[On::SnoopsDone], ALONE => Idle, Clear, CMP;
-    local_read_snooped: (Snooping LocalRead), &[On::SnoopsDone], NO_SHARERS => (Reading LocalRead), Keep, READ;
-    local_write_snooped: (Snooping LocalWrite), &[On::SnoopsDone], ALONE => Idle, Keep, WRITE_LOCAL;
-    entry_evicted: (Snooping EvictEntry), &[On::SnoopsDone], ALONE => Idle, Keep, &[];
+    share_snooped: (Snooping Share), &[RowCondition::SnoopsDone], NO_OWNER => (Reading Share), Keep, READ;
+    share_or_own_snooped: (Snooping ShareOrOwn), &[RowCondition::SnoopsDone], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    own_snooped: (Snooping Own), &[RowCondition::SnoopsDone], ALONE => (Reading Own), Keep, READ;
+    own_no_data_snooped: (Snooping OwnNoData), &[RowCondition::SnoopsDone], ALONE => Idle, SetOwner, CMP_E;
+    current_snooped: (Snooping Current), &[RowCondition::SnoopsDone], NO_SHARERS => (Reading Current), Keep, READ;
+    flush_snooped: (Snooping Flush), &[RowCondition::SnoopsDone], ALONE => Idle, Clear, CMP;
+    local_read_snooped: (Snooping LocalRead), &[RowCondition::SnoopsDone], NO_SHARERS => (Reading LocalRead), Keep, READ;
+    local_write_snooped: (Snooping LocalWrite), &[RowCondition::SnoopsDone], ALONE => Idle, Keep, WRITE_LOCAL;
+    entry_evicted: (Snooping EvictEntry), &[RowCondition::SnoopsDone], ALONE => Idle, Keep, &[];
 
-    share_read: (Reading Share), &[On::MediumData], NO_OWNER => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
-    share_or_own_read_alone: (Reading ShareOrOwn), &[On::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
-    share_or_own_read_shared: (Reading ShareOrOwn), &[On::MediumData], SHARERS => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
-    own_read: (Reading Own), &[On::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
-    own_read_dirty: (Reading Own), &[On::MediumDirty], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpM), Do::Reply(S2m::MemData)];
-    current_read: (Reading Current), &[On::MediumData], ANY => Idle, Keep, &[Do::Reply(S2m::Cmp), Do::Reply(S2m::MemData)];
-    local_read_read: (Reading LocalRead), &[On::MediumData], ANY => Idle, Keep, &[Do::CompleteLocal];
+    share_read: (Reading Share), &[RowCondition::MediumData], NO_OWNER => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
+    share_or_own_read_alone: (Reading ShareOrOwn), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
+    share_or_own_read_shared: (Reading ShareOrOwn), &[RowCondition::MediumData], SHARERS => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
+    own_read: (Reading Own), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
+    own_read_dirty: (Reading Own), &[RowCondition::MediumDirty], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpM), Do::Reply(S2m::MemData)];
+    current_read: (Reading Current), &[RowCondition::MediumData], ANY => Idle, Keep, &[Do::Reply(S2m::Cmp), Do::Reply(S2m::MemData)];
+    local_read_read: (Reading LocalRead), &[RowCondition::MediumData], ANY => Idle, Keep, &[Do::CompleteLocal];
 }
 
 /// Number of actions that a row may have. The row for the last response to a snoop is applied in the
 /// same step as the row for `SnoopsDone`.
-const fn most_actions(on: On) -> usize {
+const fn most_actions(on: RowCondition) -> usize {
     match on {
-        On::RspInvalid | On::RspShared | On::RspExclusive => 1,
+        RowCondition::RspInvalid | RowCondition::RspShared | RowCondition::RspExclusive => 1,
         _ => 2,
     }
 }
@@ -323,12 +323,21 @@ pub fn step_with<'t>(
     let mut actions = Actions::new();
     let mut next = state;
     apply(&mut next, on, peer, &table, &mut actions)?;
-    let response = matches!(on, On::RspInvalid | On::RspShared | On::RspExclusive);
+    let response = matches!(
+        on,
+        RowCondition::RspInvalid | RowCondition::RspShared | RowCondition::RspExclusive
+    );
     if let (true, Some(peer)) = (response, peer) {
         next.waiting = next.waiting.without(peer);
         if next.waiting.is_empty() {
             let peer = asker(&next);
-            apply(&mut next, On::SnoopsDone, peer, &table, &mut actions)?;
+            apply(
+                &mut next,
+                RowCondition::SnoopsDone,
+                peer,
+                &table,
+                &mut actions,
+            )?;
         }
     }
     Some((next, actions))
@@ -348,42 +357,42 @@ fn asker(state: &LineState) -> Option<Peer> {
 
 /// The condition that the rows distinguish for an event, and the requester that the event concerns.
 #[inline]
-fn on(state: &LineState, event: Event) -> Option<(On, Option<Peer>)> {
+fn on(state: &LineState, event: Event) -> Option<(RowCondition, Option<Peer>)> {
     Some(match event {
         Event::Message(peer, message) => {
             let on = match message {
                 M2s::MemWr(value) => match value {
-                    MetaValue::Invalid => On::WriteInvalid,
-                    MetaValue::Shared => On::WriteShared,
-                    MetaValue::Any => On::WriteAny,
+                    MetaValue::Invalid => RowCondition::WriteInvalid,
+                    MetaValue::Shared => RowCondition::WriteShared,
+                    MetaValue::Any => RowCondition::WriteAny,
                 },
-                M2s::BiConflict => On::Conflict,
+                M2s::BiConflict => RowCondition::Conflict,
                 M2s::BiRsp(kept) => {
                     if !state.waiting.contains(peer) || !may_answer(state.phase, kept) {
                         return None;
                     }
                     match kept {
-                        Kept::Invalid => On::RspInvalid,
-                        Kept::Shared => On::RspShared,
-                        Kept::Exclusive => On::RspExclusive,
+                        KeptCopy::Invalid => RowCondition::RspInvalid,
+                        KeptCopy::Shared => RowCondition::RspShared,
+                        KeptCopy::Exclusive => RowCondition::RspExclusive,
                     }
                 }
-                M2s::MemClnEvct => On::CleanEvict,
-                request => On::begin(Operation::of(request)?),
+                M2s::MemClnEvct => RowCondition::CleanEvict,
+                request => RowCondition::begin(Operation::of(request)?),
             };
             (on, Some(peer))
         }
-        Event::LocalRead => (On::LocalRead, None),
-        Event::LocalWrite => (On::LocalWrite, None),
-        Event::EvictEntry => (On::EvictEntry, None),
-        Event::MediumData => (On::MediumData, asker(state)),
-        Event::MediumDirty => (On::MediumDirty, asker(state)),
+        Event::LocalRead => (RowCondition::LocalRead, None),
+        Event::LocalWrite => (RowCondition::LocalWrite, None),
+        Event::EvictEntry => (RowCondition::EvictEntry, None),
+        Event::MediumData => (RowCondition::MediumData, asker(state)),
+        Event::MediumDirty => (RowCondition::MediumDirty, asker(state)),
     })
 }
 
 /// Whether a holder may give this response to the outstanding snoop.
 #[inline]
-fn may_answer(phase: Phase, kept: Kept) -> bool {
+fn may_answer(phase: Phase, kept: KeptCopy) -> bool {
     let Phase::Snooping(operation) = phase else {
         return false;
     };
@@ -401,7 +410,7 @@ fn may_answer(phase: Phase, kept: Kept) -> bool {
 #[inline]
 fn apply<'t>(
     line: &mut LineState,
-    on: On,
+    on: RowCondition,
     peer: Option<Peer>,
     table: &impl Fn(usize, Others) -> Option<&'t Row>,
     actions: &mut Actions,

@@ -57,7 +57,7 @@ listed! {
     /// The copy that a holder keeps after a back-invalidation snoop (table 3-45).
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
     #[repr(u8)]
-    pub enum Kept {
+    pub enum KeptCopy {
         /// No copy is kept: `BIRspI`.
         Invalid = 0,
         /// A shared copy: `BIRspS`.
@@ -67,34 +67,34 @@ listed! {
     }
 }
 
-impl Kept {
+impl KeptCopy {
     /// The opcode for one line.
     pub const fn opcode(self) -> Opcode {
         match self {
-            Kept::Invalid => Opcode::BiRspI,
-            Kept::Shared => Opcode::BiRspS,
-            Kept::Exclusive => Opcode::BiRspE,
+            KeptCopy::Invalid => Opcode::BiRspI,
+            KeptCopy::Shared => Opcode::BiRspS,
+            KeptCopy::Exclusive => Opcode::BiRspE,
         }
     }
 
     /// The opcode for a block of lines.
     pub const fn block_opcode(self) -> Opcode {
         match self {
-            Kept::Invalid => Opcode::BiRspIBlk,
-            Kept::Shared => Opcode::BiRspSBlk,
-            Kept::Exclusive => Opcode::BiRspEBlk,
+            KeptCopy::Invalid => Opcode::BiRspIBlk,
+            KeptCopy::Shared => Opcode::BiRspSBlk,
+            KeptCopy::Exclusive => Opcode::BiRspEBlk,
         }
     }
 
     /// The copy that a response reports, and whether the response is for a block of lines.
-    pub const fn from_opcode(opcode: Opcode) -> Option<(Kept, bool)> {
+    pub const fn from_opcode(opcode: Opcode) -> Option<(KeptCopy, bool)> {
         match opcode {
-            Opcode::BiRspI => Some((Kept::Invalid, false)),
-            Opcode::BiRspS => Some((Kept::Shared, false)),
-            Opcode::BiRspE => Some((Kept::Exclusive, false)),
-            Opcode::BiRspIBlk => Some((Kept::Invalid, true)),
-            Opcode::BiRspSBlk => Some((Kept::Shared, true)),
-            Opcode::BiRspEBlk => Some((Kept::Exclusive, true)),
+            Opcode::BiRspI => Some((KeptCopy::Invalid, false)),
+            Opcode::BiRspS => Some((KeptCopy::Shared, false)),
+            Opcode::BiRspE => Some((KeptCopy::Exclusive, false)),
+            Opcode::BiRspIBlk => Some((KeptCopy::Invalid, true)),
+            Opcode::BiRspSBlk => Some((KeptCopy::Shared, true)),
+            Opcode::BiRspEBlk => Some((KeptCopy::Exclusive, true)),
             _ => None,
         }
     }
@@ -102,8 +102,8 @@ impl Kept {
     /// Whether a holder may give this response to `snoop` (table C-5).
     pub const fn answers(self, snoop: Snoop) -> bool {
         match snoop {
-            Snoop::Inv => matches!(self, Kept::Invalid),
-            Snoop::Data => !matches!(self, Kept::Exclusive),
+            Snoop::Inv => matches!(self, KeptCopy::Invalid),
+            Snoop::Data => !matches!(self, KeptCopy::Exclusive),
             Snoop::Cur => true,
         }
     }
@@ -131,7 +131,7 @@ pub enum M2s {
     /// `BIConflict`: a snoop met an outstanding request.
     BiConflict,
     /// `BIRsp*`: the response to a snoop.
-    BiRsp(Kept),
+    BiRsp(KeptCopy),
 }
 
 impl M2s {
@@ -148,9 +148,9 @@ impl M2s {
         M2s::MemWr(MetaValue::Shared),
         M2s::MemWr(MetaValue::Any),
         M2s::BiConflict,
-        M2s::BiRsp(Kept::Invalid),
-        M2s::BiRsp(Kept::Shared),
-        M2s::BiRsp(Kept::Exclusive),
+        M2s::BiRsp(KeptCopy::Invalid),
+        M2s::BiRsp(KeptCopy::Shared),
+        M2s::BiRsp(KeptCopy::Exclusive),
     ];
 
     /// Opcode of the message.
@@ -191,7 +191,7 @@ impl M2s {
         value: MetaValue,
         snp: SnpType,
     ) -> Option<M2s> {
-        if let Some((kept, false)) = Kept::from_opcode(opcode) {
+        if let Some((kept, false)) = KeptCopy::from_opcode(opcode) {
             return Some(M2s::BiRsp(kept));
         }
         let opcode = match opcode {
@@ -297,9 +297,12 @@ mod tests {
                 Some((snoop, true))
             );
         }
-        for kept in Kept::ALL {
-            assert_eq!(Kept::from_opcode(kept.opcode()), Some((kept, false)));
-            assert_eq!(Kept::from_opcode(kept.block_opcode()), Some((kept, true)));
+        for kept in KeptCopy::ALL {
+            assert_eq!(KeptCopy::from_opcode(kept.opcode()), Some((kept, false)));
+            assert_eq!(
+                KeptCopy::from_opcode(kept.block_opcode()),
+                Some((kept, true))
+            );
         }
     }
 }

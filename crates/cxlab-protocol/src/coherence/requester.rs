@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fields::MetaValue;
 use super::list::List;
-use super::message::{Kept, M2s, S2m, Snoop};
+use super::message::{KeptCopy, M2s, S2m, Snoop};
 use super::table::{cache_rows, index};
 
 listed! {
@@ -87,7 +87,7 @@ impl Line {
 
 /// A snoop that the requester has accepted and not answered yet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub enum Held {
+pub enum HeldSnoop {
     /// No snoop is pending.
     #[default]
     Nothing,
@@ -103,7 +103,7 @@ pub struct LineState {
     /// The copy, or the outstanding request.
     pub line: Line,
     /// The snoop that is pending.
-    pub held: Held,
+    pub held: HeldSnoop,
 }
 
 impl LineState {
@@ -111,14 +111,14 @@ impl LineState {
     pub const fn stable(line: Line) -> LineState {
         LineState {
             line,
-            held: Held::Nothing,
+            held: HeldSnoop::Nothing,
         }
     }
 
     /// Whether the cache array alone describes the line, so that the requester may free the line's entry.
     #[inline]
     pub const fn is_settled(self) -> bool {
-        self.line.is_stable() && matches!(self.held, Held::Nothing)
+        self.line.is_stable() && matches!(self.held, HeldSnoop::Nothing)
     }
 }
 
@@ -181,7 +181,7 @@ listed! {
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
     #[repr(u8)]
     #[allow(missing_docs)]
-    pub enum On {
+    pub enum RowCondition {
         Load,
         LoadShared,
         LoadOnce,
@@ -203,19 +203,19 @@ listed! {
     }
 }
 
-impl On {
-    const fn snoop(snoop: Snoop) -> On {
+impl RowCondition {
+    const fn snoop(snoop: Snoop) -> RowCondition {
         match snoop {
-            Snoop::Inv => On::SnpInv,
-            Snoop::Data => On::SnpData,
-            Snoop::Cur => On::SnpCur,
+            Snoop::Inv => RowCondition::SnpInv,
+            Snoop::Data => RowCondition::SnpData,
+            Snoop::Cur => RowCondition::SnpCur,
         }
     }
 }
 
 /// What becomes of the snoop that an event brings or that is pending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Then {
+pub enum SnoopFate {
     /// The event does not concern a snoop.
     Keep,
     /// The snoop is answered.
@@ -234,79 +234,87 @@ pub struct Row {
     /// The state that the row applies to.
     pub from: Line,
     /// The conditions that the row applies to.
-    pub on: &'static [On],
+    pub on: &'static [RowCondition],
     /// The state after the step.
     pub to: Line,
     /// What becomes of the snoop.
-    pub then: Then,
+    pub then: SnoopFate,
     /// The actions, in order.
     pub actions: &'static [Action],
 }
 
-const ANY_SNOOP: &[On] = &[On::SnpInv, On::SnpData, On::SnpCur];
-const ANY_ACK: &[On] = &[On::AckInv, On::AckData, On::AckCur];
-const INV: &[On] = &[On::SnpInv, On::AckInv];
-const DATA: &[On] = &[On::SnpData, On::AckData];
-const CUR: &[On] = &[On::SnpCur, On::AckCur];
+const ANY_SNOOP: &[RowCondition] = &[
+    RowCondition::SnpInv,
+    RowCondition::SnpData,
+    RowCondition::SnpCur,
+];
+const ANY_ACK: &[RowCondition] = &[
+    RowCondition::AckInv,
+    RowCondition::AckData,
+    RowCondition::AckCur,
+];
+const INV: &[RowCondition] = &[RowCondition::SnpInv, RowCondition::AckInv];
+const DATA: &[RowCondition] = &[RowCondition::SnpData, RowCondition::AckData];
+const CUR: &[RowCondition] = &[RowCondition::SnpCur, RowCondition::AckCur];
 const LOADED: &[Action] = &[Action::Fill, Action::CompleteLoad];
 const STORED: &[Action] = &[Action::Fill, Action::CompleteStore];
 const CONFLICT: &[Action] = &[Action::Send(M2s::BiConflict)];
-const RSP_I: &[Action] = &[Action::Send(M2s::BiRsp(Kept::Invalid))];
-const RSP_S: &[Action] = &[Action::Send(M2s::BiRsp(Kept::Shared))];
-const RSP_E: &[Action] = &[Action::Send(M2s::BiRsp(Kept::Exclusive))];
-const DROP_RSP_I: &[Action] = &[Action::Drop, Action::Send(M2s::BiRsp(Kept::Invalid))];
+const RSP_I: &[Action] = &[Action::Send(M2s::BiRsp(KeptCopy::Invalid))];
+const RSP_S: &[Action] = &[Action::Send(M2s::BiRsp(KeptCopy::Shared))];
+const RSP_E: &[Action] = &[Action::Send(M2s::BiRsp(KeptCopy::Exclusive))];
+const DROP_RSP_I: &[Action] = &[Action::Drop, Action::Send(M2s::BiRsp(KeptCopy::Invalid))];
 const WRITE_I: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Invalid)), Action::Drop];
 const WRITE_S: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Shared))];
 const WRITE_E: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Any))];
 
 cache_rows! {
-    load_miss: I, &[On::Load] => IsAD (Keep), &[Action::Send(M2s::MemRdData)];
-    load_shared_miss: I, &[On::LoadShared] => IsAD (Keep), &[Action::Send(M2s::MemRdShared)];
-    load_once: I, &[On::LoadOnce] => IcAD (Keep), &[Action::Send(M2s::MemRdCur)];
-    store_miss: I, &[On::Store] => ImAD (Keep), &[Action::Send(M2s::MemRdOwn)];
-    flush: I, &[On::Flush] => IfA (Keep), &[Action::Send(M2s::MemInvFlush)];
-    load_hit_shared: S, &[On::Load] => S (Keep), &[Action::CompleteLoad];
-    load_hit_exclusive: E, &[On::Load] => E (Keep), &[Action::CompleteLoad];
-    load_hit_modified: M, &[On::Load] => M (Keep), &[Action::CompleteLoad];
-    store_upgrade: S, &[On::Store] => SmA (Keep), &[Action::Send(M2s::MemInvOwn)];
-    store_hit_exclusive: E, &[On::Store] => M (Keep), &[Action::CompleteStore];
-    store_hit_modified: M, &[On::Store] => M (Keep), &[Action::CompleteStore];
-    evict_shared: S, &[On::Evict] => CiA (Keep), &[Action::Drop, Action::Send(M2s::MemClnEvct)];
-    evict_exclusive: E, &[On::Evict] => CiA (Keep), &[Action::Drop, Action::Send(M2s::MemClnEvct)];
-    evict_modified: M, &[On::Evict] => MiA (Keep), WRITE_I;
-    drop_shared: S, &[On::EvictSilently] => I (Keep), &[Action::Drop];
-    drop_exclusive: E, &[On::EvictSilently] => I (Keep), &[Action::Drop];
+    load_miss: I, &[RowCondition::Load] => IsAD (Keep), &[Action::Send(M2s::MemRdData)];
+    load_shared_miss: I, &[RowCondition::LoadShared] => IsAD (Keep), &[Action::Send(M2s::MemRdShared)];
+    load_once: I, &[RowCondition::LoadOnce] => IcAD (Keep), &[Action::Send(M2s::MemRdCur)];
+    store_miss: I, &[RowCondition::Store] => ImAD (Keep), &[Action::Send(M2s::MemRdOwn)];
+    flush: I, &[RowCondition::Flush] => IfA (Keep), &[Action::Send(M2s::MemInvFlush)];
+    load_hit_shared: S, &[RowCondition::Load] => S (Keep), &[Action::CompleteLoad];
+    load_hit_exclusive: E, &[RowCondition::Load] => E (Keep), &[Action::CompleteLoad];
+    load_hit_modified: M, &[RowCondition::Load] => M (Keep), &[Action::CompleteLoad];
+    store_upgrade: S, &[RowCondition::Store] => SmA (Keep), &[Action::Send(M2s::MemInvOwn)];
+    store_hit_exclusive: E, &[RowCondition::Store] => M (Keep), &[Action::CompleteStore];
+    store_hit_modified: M, &[RowCondition::Store] => M (Keep), &[Action::CompleteStore];
+    evict_shared: S, &[RowCondition::Evict] => CiA (Keep), &[Action::Drop, Action::Send(M2s::MemClnEvct)];
+    evict_exclusive: E, &[RowCondition::Evict] => CiA (Keep), &[Action::Drop, Action::Send(M2s::MemClnEvct)];
+    evict_modified: M, &[RowCondition::Evict] => MiA (Keep), WRITE_I;
+    drop_shared: S, &[RowCondition::EvictSilently] => I (Keep), &[Action::Drop];
+    drop_exclusive: E, &[RowCondition::EvictSilently] => I (Keep), &[Action::Drop];
 
-    load_data_first: IsAD, &[On::MemData] => IsA (Keep), &[];
-    load_granted_shared: IsAD, &[On::CmpS] => SD (Keep), &[];
-    load_granted_exclusive: IsAD, &[On::CmpE] => ED (Keep), &[];
-    load_done_shared: SD, &[On::MemData] => S (Keep), LOADED;
-    load_done_exclusive: ED, &[On::MemData] => E (Keep), LOADED;
-    load_done_shared_by_completion: IsA, &[On::CmpS] => S (Keep), LOADED;
-    load_done_exclusive_by_completion: IsA, &[On::CmpE] => E (Keep), LOADED;
-    store_data_first: ImAD, &[On::MemData] => ImA (Keep), &[];
-    store_granted: ImAD, &[On::CmpE] => MD (Keep), &[];
-    store_granted_modified: ImAD, &[On::CmpM] => MD (Keep), &[];
-    store_done: MD, &[On::MemData] => M (Keep), STORED;
-    store_done_by_completion: ImA, &[On::CmpE] => M (Keep), STORED;
-    store_done_by_completion_modified: ImA, &[On::CmpM] => M (Keep), STORED;
-    upgrade_done: SmA, &[On::CmpE] => M (Keep), &[Action::CompleteStore];
-    upgrade_without_data: ImN, &[On::CmpE] => ImAD (Keep), &[Action::Send(M2s::MemRdOwn)];
-    once_data_first: IcAD, &[On::MemData] => IcA (Keep), &[];
-    once_completed: IcAD, &[On::Cmp] => IcD (Keep), &[];
-    once_done: IcD, &[On::MemData] => I (Keep), &[Action::CompleteLoadOnce];
-    once_done_by_completion: IcA, &[On::Cmp] => I (Keep), &[Action::CompleteLoadOnce];
-    flush_done: IfA, &[On::Cmp] => I (Keep), &[Action::CompleteFlush];
-    clean_eviction_done: CiA, &[On::Cmp] => I (Keep), &[];
-    write_back_done_invalid: MiA, &[On::Cmp] => I (Keep), &[];
-    write_back_done_shared: MsA, &[On::Cmp] => S (Keep), &[];
-    write_back_done_exclusive: MeA, &[On::Cmp] => E (Keep), &[];
+    load_data_first: IsAD, &[RowCondition::MemData] => IsA (Keep), &[];
+    load_granted_shared: IsAD, &[RowCondition::CmpS] => SD (Keep), &[];
+    load_granted_exclusive: IsAD, &[RowCondition::CmpE] => ED (Keep), &[];
+    load_done_shared: SD, &[RowCondition::MemData] => S (Keep), LOADED;
+    load_done_exclusive: ED, &[RowCondition::MemData] => E (Keep), LOADED;
+    load_done_shared_by_completion: IsA, &[RowCondition::CmpS] => S (Keep), LOADED;
+    load_done_exclusive_by_completion: IsA, &[RowCondition::CmpE] => E (Keep), LOADED;
+    store_data_first: ImAD, &[RowCondition::MemData] => ImA (Keep), &[];
+    store_granted: ImAD, &[RowCondition::CmpE] => MD (Keep), &[];
+    store_granted_modified: ImAD, &[RowCondition::CmpM] => MD (Keep), &[];
+    store_done: MD, &[RowCondition::MemData] => M (Keep), STORED;
+    store_done_by_completion: ImA, &[RowCondition::CmpE] => M (Keep), STORED;
+    store_done_by_completion_modified: ImA, &[RowCondition::CmpM] => M (Keep), STORED;
+    upgrade_done: SmA, &[RowCondition::CmpE] => M (Keep), &[Action::CompleteStore];
+    upgrade_without_data: ImN, &[RowCondition::CmpE] => ImAD (Keep), &[Action::Send(M2s::MemRdOwn)];
+    once_data_first: IcAD, &[RowCondition::MemData] => IcA (Keep), &[];
+    once_completed: IcAD, &[RowCondition::Cmp] => IcD (Keep), &[];
+    once_done: IcD, &[RowCondition::MemData] => I (Keep), &[Action::CompleteLoadOnce];
+    once_done_by_completion: IcA, &[RowCondition::Cmp] => I (Keep), &[Action::CompleteLoadOnce];
+    flush_done: IfA, &[RowCondition::Cmp] => I (Keep), &[Action::CompleteFlush];
+    clean_eviction_done: CiA, &[RowCondition::Cmp] => I (Keep), &[];
+    write_back_done_invalid: MiA, &[RowCondition::Cmp] => I (Keep), &[];
+    write_back_done_shared: MsA, &[RowCondition::Cmp] => S (Keep), &[];
+    write_back_done_exclusive: MeA, &[RowCondition::Cmp] => E (Keep), &[];
 
     invalid_inv: I, INV => I (Answered), RSP_I;
     invalid_data: I, DATA => I (Answered), RSP_I;
     invalid_cur: I, CUR => I (Answered), RSP_I;
     shared_inv: S, INV => I (Answered), DROP_RSP_I;
-    shared_data: S, &[On::SnpData] => S (Answered), RSP_S;
+    shared_data: S, &[RowCondition::SnpData] => S (Answered), RSP_S;
     exclusive_inv: E, INV => I (Answered), DROP_RSP_I;
     exclusive_data: E, DATA => S (Answered), RSP_S;
     exclusive_cur: E, CUR => E (Answered), RSP_E;
@@ -327,17 +335,17 @@ cache_rows! {
 
     load_early: IsAD, ANY_ACK => IsAD (Answered), RSP_I;
     store_early: ImAD, ANY_ACK => ImAD (Answered), RSP_I;
-    upgrade_early_inv: SmA, &[On::AckInv] => ImN (Answered), DROP_RSP_I;
+    upgrade_early_inv: SmA, &[RowCondition::AckInv] => ImN (Answered), DROP_RSP_I;
     once_early: IcAD, ANY_ACK => IcAD (Answered), RSP_I;
     flush_early: IfA, ANY_ACK => IfA (Answered), RSP_I;
     clean_eviction_early: CiA, ANY_ACK => CiA (Answered), RSP_I;
 
-    shared_late: SD, &[On::AckInv] => SD (Defer), &[];
+    shared_late: SD, &[RowCondition::AckInv] => SD (Defer), &[];
     exclusive_late: ED, ANY_ACK => ED (Defer), &[];
     modified_late: MD, ANY_ACK => MD (Defer), &[];
     once_late: IcD, ANY_ACK => IcD (Defer), &[];
 
-    shared_snooped_before_data: SD, &[On::SnpInv] => SD (Defer), &[];
+    shared_snooped_before_data: SD, &[RowCondition::SnpInv] => SD (Defer), &[];
     exclusive_snooped_before_data: ED, ANY_SNOOP => ED (Defer), &[];
     modified_snooped_before_data: MD, ANY_SNOOP => MD (Defer), &[];
     once_snooped_before_data: IcD, ANY_SNOOP => IcD (Defer), &[];
@@ -352,34 +360,34 @@ index!(Line::ALL.len(), 1, |row, _on| {
 
 /// The number of the row for a state and a condition.
 #[inline]
-pub fn find(line: Line, on: On) -> Option<usize> {
+pub fn find(line: Line, on: RowCondition) -> Option<usize> {
     row_of(line as usize, on, 0)
 }
 
 /// The condition that the rows distinguish for an event in a state. `None` for an acknowledgement
 /// that the line does not wait for, a second snoop, and a local event while a snoop is pending.
 #[inline]
-pub fn on(state: LineState, event: Event) -> Option<On> {
-    let idle = matches!(state.held, Held::Nothing);
+pub fn on(state: LineState, event: Event) -> Option<RowCondition> {
+    let idle = matches!(state.held, HeldSnoop::Nothing);
     let local = |on| idle.then_some(on);
     match event {
-        Event::Load => local(On::Load),
-        Event::LoadShared => local(On::LoadShared),
-        Event::LoadOnce => local(On::LoadOnce),
-        Event::Store => local(On::Store),
-        Event::Flush => local(On::Flush),
-        Event::Evict => local(On::Evict),
-        Event::EvictSilently => local(On::EvictSilently),
-        Event::BiSnp(snoop) => local(On::snoop(snoop)),
-        Event::Response(S2m::Cmp) => Some(On::Cmp),
-        Event::Response(S2m::CmpS) => Some(On::CmpS),
-        Event::Response(S2m::CmpE) => Some(On::CmpE),
-        Event::Response(S2m::CmpM) => Some(On::CmpM),
-        Event::Response(S2m::MemData) => Some(On::MemData),
+        Event::Load => local(RowCondition::Load),
+        Event::LoadShared => local(RowCondition::LoadShared),
+        Event::LoadOnce => local(RowCondition::LoadOnce),
+        Event::Store => local(RowCondition::Store),
+        Event::Flush => local(RowCondition::Flush),
+        Event::Evict => local(RowCondition::Evict),
+        Event::EvictSilently => local(RowCondition::EvictSilently),
+        Event::BiSnp(snoop) => local(RowCondition::snoop(snoop)),
+        Event::Response(S2m::Cmp) => Some(RowCondition::Cmp),
+        Event::Response(S2m::CmpS) => Some(RowCondition::CmpS),
+        Event::Response(S2m::CmpE) => Some(RowCondition::CmpE),
+        Event::Response(S2m::CmpM) => Some(RowCondition::CmpM),
+        Event::Response(S2m::MemData) => Some(RowCondition::MemData),
         Event::Response(S2m::BiConflictAck) => match state.held {
-            Held::AwaitAck(Snoop::Inv) => Some(On::AckInv),
-            Held::AwaitAck(Snoop::Data) => Some(On::AckData),
-            Held::AwaitAck(Snoop::Cur) => Some(On::AckCur),
+            HeldSnoop::AwaitAck(Snoop::Inv) => Some(RowCondition::AckInv),
+            HeldSnoop::AwaitAck(Snoop::Data) => Some(RowCondition::AckData),
+            HeldSnoop::AwaitAck(Snoop::Cur) => Some(RowCondition::AckCur),
             _ => None,
         },
     }
@@ -398,19 +406,19 @@ pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
 pub fn step_with<'t>(
     state: LineState,
     event: Event,
-    table: impl Fn(usize, On) -> Option<&'t Row>,
+    table: impl Fn(usize, RowCondition) -> Option<&'t Row>,
 ) -> Option<(LineState, Actions)> {
     let on = on(state, event)?;
     let row = table(find(state.line, on)?, on)?;
     let mut actions = Actions::new();
     let snoop = match (event, state.held) {
         (Event::BiSnp(snoop), _) => Some(snoop),
-        (_, Held::AwaitAck(snoop) | Held::Deferred(snoop)) => Some(snoop),
+        (_, HeldSnoop::AwaitAck(snoop) | HeldSnoop::Deferred(snoop)) => Some(snoop),
         _ => None,
     };
     let mut next = apply(state, snoop, row, &mut actions);
-    if let (true, Held::Deferred(snoop)) = (next.line.is_stable(), next.held) {
-        let on = On::snoop(snoop);
+    if let (true, HeldSnoop::Deferred(snoop)) = (next.line.is_stable(), next.held) {
+        let on = RowCondition::snoop(snoop);
         let row = table(find(next.line, on)?, on)?;
         next = apply(next, Some(snoop), row, &mut actions);
     }
@@ -423,10 +431,10 @@ fn apply(state: LineState, snoop: Option<Snoop>, row: &Row, actions: &mut Action
         actions.push(action);
     }
     let held = match (row.then, snoop) {
-        (Then::AwaitAck, Some(snoop)) => Held::AwaitAck(snoop),
-        (Then::Defer, Some(snoop)) => Held::Deferred(snoop),
-        (Then::Keep, _) => state.held,
-        _ => Held::Nothing,
+        (SnoopFate::AwaitAck, Some(snoop)) => HeldSnoop::AwaitAck(snoop),
+        (SnoopFate::Defer, Some(snoop)) => HeldSnoop::Deferred(snoop),
+        (SnoopFate::Keep, _) => state.held,
+        _ => HeldSnoop::Nothing,
     };
     LineState { line: row.to, held }
 }

@@ -36,11 +36,11 @@ macro_rules! phases {
             }
 
             /// The positions of the first and the last phase that a row applies to.
-            pub(super) const fn range(when: When<Phase>) -> (usize, usize) {
+            pub(super) const fn range(when: RowPhases<Phase>) -> (usize, usize) {
                 match when {
-                    When::In(phase) => (phase.index(), phase.index()),
-                    When::Snooping => (1, Operation::ALL.len()),
-                    When::Always => (0, Phase::COUNT - 1),
+                    RowPhases::In(phase) => (phase.index(), phase.index()),
+                    RowPhases::Snooping => (1, Operation::ALL.len()),
+                    RowPhases::Always => (0, Phase::COUNT - 1),
                 }
             }
         }
@@ -61,7 +61,7 @@ macro_rules! cache_rows {
             from: Line::$from,
             on: $on,
             to: Line::$to,
-            $(then: Then::$then,)?
+            $(then: SnoopFate::$then,)?
             actions: $actions,
         },)*];
     };
@@ -70,10 +70,10 @@ macro_rules! cache_rows {
 /// Defines `ROWS`, the table of a home of lines: `name: phase, conditions, other holders => next
 /// phase, update, actions`.
 macro_rules! home_rows {
-    (@when (Idle)) => { When::In(Phase::Idle) };
-    (@when (Snooping)) => { When::Snooping };
-    (@when (Always)) => { When::Always };
-    (@when (($phase:ident $operation:ident))) => { When::In(Phase::$phase(Operation::$operation)) };
+    (@when (Idle)) => { RowPhases::In(Phase::Idle) };
+    (@when (Snooping)) => { RowPhases::Snooping };
+    (@when (Always)) => { RowPhases::Always };
+    (@when (($phase:ident $operation:ident))) => { RowPhases::In(Phase::$phase(Operation::$operation)) };
     (@to (Same)) => { None };
     (@to (Idle)) => { Some(Phase::Idle) };
     (@to (($phase:ident $operation:ident))) => { Some(Phase::$phase(Operation::$operation)) };
@@ -102,8 +102,8 @@ macro_rules! index {
     }) => {
         const NO_ROW: u8 = u8::MAX;
 
-        static INDEX: [[[u8; $views]; On::ALL.len()]; $states] = {
-            let mut index = [[[NO_ROW; $views]; On::ALL.len()]; $states];
+        static INDEX: [[[u8; $views]; RowCondition::ALL.len()]; $states] = {
+            let mut index = [[[NO_ROW; $views]; RowCondition::ALL.len()]; $states];
             let mut r = 0;
             while r < ROWS.len() {
                 let $row = &ROWS[r];
@@ -131,7 +131,7 @@ macro_rules! index {
 
         /// The number of the row for a state, a condition and a view of the other holders.
         #[inline]
-        pub(super) fn row_of(state: usize, on: On, view: usize) -> Option<usize> {
+        pub(super) fn row_of(state: usize, on: RowCondition, view: usize) -> Option<usize> {
             let row = INDEX[state][on as usize][view];
             (row != NO_ROW).then_some(usize::from(row))
         }
@@ -142,7 +142,7 @@ pub(super) use {cache_rows, home_rows, index, phases};
 
 /// The phases of a line that a row of a home's table applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When<P> {
+pub enum RowPhases<P> {
     /// This phase alone.
     In(P),
     /// Every phase in which responses to snoops are outstanding.
@@ -157,7 +157,7 @@ pub struct HomeRow<P, C: 'static, A: 'static> {
     /// Name of the row.
     pub name: &'static str,
     /// The phases that the row applies to.
-    pub when: When<P>,
+    pub when: RowPhases<P>,
     /// The conditions that the row applies to.
     pub on: &'static [C],
     /// The views of the other holders that the row applies to.

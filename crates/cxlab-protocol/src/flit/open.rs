@@ -57,31 +57,31 @@ static CONTENTS: [[Steps; ROOM]; FlitFormat::ALL.len()] =
     [const { [const { Steps([const { Step::new(0) }; STEPS]) }; ROOM] }; FlitFormat::ALL.len()];
 
 /// The contents by their numbers, and the numbers by content. The counters of the contents are zero.
-struct Known {
+struct KnownContents {
     packers: Vec<FlitPacker>,
     numbers: HashMap<FlitPacker, u32>,
 }
 
 /// The known contents of each format.
-static KNOWN_CONTENTS: [LazyLock<Mutex<Known>>; FlitFormat::ALL.len()] = [
-    LazyLock::new(|| Known::nothing(FlitFormat::B68)),
-    LazyLock::new(|| Known::nothing(FlitFormat::B256)),
-    LazyLock::new(|| Known::nothing(FlitFormat::B256Pbr)),
-    LazyLock::new(|| Known::nothing(FlitFormat::B256LatencyOptimized)),
+static KNOWN_CONTENTS: [LazyLock<Mutex<KnownContents>>; FlitFormat::ALL.len()] = [
+    LazyLock::new(|| KnownContents::nothing(FlitFormat::B68)),
+    LazyLock::new(|| KnownContents::nothing(FlitFormat::B256)),
+    LazyLock::new(|| KnownContents::nothing(FlitFormat::B256Pbr)),
+    LazyLock::new(|| KnownContents::nothing(FlitFormat::B256LatencyOptimized)),
 ];
 
 /// The known contents of a format, locked.
-fn known(format: FlitFormat) -> MutexGuard<'static, Known> {
+fn known(format: FlitFormat) -> MutexGuard<'static, KnownContents> {
     // The contents are complete at any time, so a poisoned lock is no obstacle.
     let known = KNOWN_CONTENTS[format as usize].lock();
     known.unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Known {
+impl KnownContents {
     /// A table that has only the first content.
-    fn nothing(format: FlitFormat) -> Mutex<Known> {
+    fn nothing(format: FlitFormat) -> Mutex<KnownContents> {
         let fresh = FlitPacker::new(format);
-        Mutex::new(Known {
+        Mutex::new(KnownContents {
             packers: vec![fresh],
             numbers: HashMap::from([(fresh, 0)]),
         })

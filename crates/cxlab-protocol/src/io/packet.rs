@@ -9,7 +9,7 @@
 use cxlab_engine::units::{Hpa, SimTime};
 
 use super::tlp::{Framing, Kind, Tlp};
-use super::tree::{Bdf, Place, Request, Step};
+use super::tree::{Bdf, RegisterPlace, Request, Step};
 use crate::message::{Message, PortId};
 use crate::opcode::Opcode;
 
@@ -61,12 +61,12 @@ fn from_ecam(hpa: Hpa) -> (Bdf, u16) {
 pub fn put(message: &mut Message, request: Request) {
     let write = request.write.is_some();
     (message.opcode, message.hpa) = match (request.place, write) {
-        (Place::Device(to, at), false) => (Opcode::CfgRd0, ecam(to, at)),
-        (Place::Device(to, at), true) => (Opcode::CfgWr0, ecam(to, at)),
-        (Place::Bus(to, at), false) => (Opcode::CfgRd1, ecam(to, at)),
-        (Place::Bus(to, at), true) => (Opcode::CfgWr1, ecam(to, at)),
-        (Place::Memory(hpa), false) => (Opcode::MRd, hpa),
-        (Place::Memory(hpa), true) => (Opcode::MWr, hpa),
+        (RegisterPlace::Device(to, at), false) => (Opcode::CfgRd0, ecam(to, at)),
+        (RegisterPlace::Device(to, at), true) => (Opcode::CfgWr0, ecam(to, at)),
+        (RegisterPlace::Bus(to, at), false) => (Opcode::CfgRd1, ecam(to, at)),
+        (RegisterPlace::Bus(to, at), true) => (Opcode::CfgWr1, ecam(to, at)),
+        (RegisterPlace::Memory(hpa), false) => (Opcode::MRd, hpa),
+        (RegisterPlace::Memory(hpa), true) => (Opcode::MWr, hpa),
     };
     message.tag = request.write.unwrap_or(0) as u32;
     message.data = request.width as u16;
@@ -88,12 +88,12 @@ pub fn request(message: &Message) -> Option<Request> {
     }
     let (to, at) = from_ecam(message.hpa);
     let (place, write) = match message.opcode {
-        Opcode::CfgRd0 => (Place::Device(to, at), false),
-        Opcode::CfgWr0 => (Place::Device(to, at), true),
-        Opcode::CfgRd1 => (Place::Bus(to, at), false),
-        Opcode::CfgWr1 => (Place::Bus(to, at), true),
-        Opcode::MRd => (Place::Memory(message.hpa), false),
-        Opcode::MWr => (Place::Memory(message.hpa), true),
+        Opcode::CfgRd0 => (RegisterPlace::Device(to, at), false),
+        Opcode::CfgWr0 => (RegisterPlace::Device(to, at), true),
+        Opcode::CfgRd1 => (RegisterPlace::Bus(to, at), false),
+        Opcode::CfgWr1 => (RegisterPlace::Bus(to, at), true),
+        Opcode::MRd => (RegisterPlace::Memory(message.hpa), false),
+        Opcode::MWr => (RegisterPlace::Memory(message.hpa), true),
         _ => return None,
     };
     Some(Request {
@@ -105,7 +105,7 @@ pub fn request(message: &Message) -> Option<Request> {
 
 /// Whether a request gets no completion: memory writes are posted.
 pub fn is_posted(request: &Request) -> bool {
-    matches!(request.place, Place::Memory(_)) && request.write.is_some()
+    matches!(request.place, RegisterPlace::Memory(_)) && request.write.is_some()
 }
 
 /// The completion of a request to which a component responded with `step`; `None` for a posted request.
@@ -169,9 +169,9 @@ mod tests {
             function: 7,
         };
         let places = [
-            Place::Device(to, 0xffc),
-            Place::Bus(to, 0x102),
-            Place::Memory(Hpa(1 << 52)),
+            RegisterPlace::Device(to, 0xffc),
+            RegisterPlace::Bus(to, 0x102),
+            RegisterPlace::Memory(Hpa(1 << 52)),
         ];
         let both = |place| {
             [None, Some(0xdead_beef)].map(|write| Request {
@@ -204,7 +204,7 @@ mod tests {
             let message = message(sent, 7, PortId(0), PortId(4));
             for (step, expected) in cases {
                 let Some(back) = completion(&message, step) else {
-                    assert!(matches!(sent.place, Place::Memory(_)) && sent.write.is_some());
+                    assert!(matches!(sent.place, RegisterPlace::Memory(_)) && sent.write.is_some());
                     continue;
                 };
                 let written = matches!(expected, Answer::Done(_)) && sent.write.is_some();

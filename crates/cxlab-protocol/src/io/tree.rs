@@ -19,11 +19,11 @@ use super::space::{COMPONENT_BYTES, FunctionSpec, PORT_DECODERS, Role};
 
 pub use complex::{FixedWindow, HostBridgeTable, PlatformTables, RootComplex};
 pub use function::Function;
-pub use request::{Bdf, Place, Request, Step, all_ones};
+pub use request::{Bdf, RegisterPlace, Request, Step, all_ones};
 
 /// The component below a port.
 #[derive(Clone, Debug)]
-pub enum Below {
+pub enum ComponentBelow {
     /// No component is connected.
     Nothing,
     /// A device with one function.
@@ -47,12 +47,12 @@ pub struct Port {
     /// Function of the port.
     pub function: Function,
     /// The component below the port.
-    pub below: Below,
+    pub below: ComponentBelow,
 }
 
 impl Port {
     /// A port with a component below it.
-    pub fn new(role: Role, number: u8, below: Below) -> Port {
+    pub fn new(role: Role, number: u8, below: ComponentBelow) -> Port {
         Port {
             function: Function::new(FunctionSpec::port(role, number)),
             below,
@@ -60,16 +60,16 @@ impl Port {
     }
 }
 
-impl Below {
+impl ComponentBelow {
     /// A device with one function.
-    pub fn endpoint(spec: FunctionSpec) -> Below {
-        Below::Endpoint(Box::new(Function::new(spec)))
+    pub fn endpoint(spec: FunctionSpec) -> ComponentBelow {
+        ComponentBelow::Endpoint(Box::new(Function::new(spec)))
     }
 
     /// A switch with these components below its downstream ports, which are numbered from 1 on.
-    pub fn switch(below: impl IntoIterator<Item = Below>) -> Below {
+    pub fn switch(below: impl IntoIterator<Item = ComponentBelow>) -> ComponentBelow {
         let port = |(number, below)| Port::new(Role::DownstreamPort, 1 + number as u8, below);
-        Below::Switch(Box::new(Switch {
+        ComponentBelow::Switch(Box::new(Switch {
             up: Function::new(FunctionSpec::port(Role::UpstreamPort, 0)),
             down: below.into_iter().enumerate().map(port).collect(),
         }))
@@ -78,9 +78,9 @@ impl Below {
     /// Serves a request, here or further below.
     fn serve(&mut self, request: Request) -> Step {
         let (step, ports) = match self {
-            Below::Nothing => return Step::Nobody,
-            Below::Endpoint(function) => return function.serve(request),
-            Below::Switch(switch) => (switch.serve(request), &mut switch.down),
+            ComponentBelow::Nothing => return Step::Nobody,
+            ComponentBelow::Endpoint(function) => return function.serve(request),
+            ComponentBelow::Switch(switch) => (switch.serve(request), &mut switch.down),
         };
         descend(step, ports)
     }
@@ -92,15 +92,15 @@ impl Switch {
     pub fn serve(&mut self, request: Request) -> Step {
         let secondary = self.up.buses().0;
         match request.place {
-            Place::Device(to, at) if to.device == 0 && to.function == 0 => {
+            RegisterPlace::Device(to, at) if to.device == 0 && to.function == 0 => {
                 self.up.serve_config(request, at)
             }
-            Place::Device(..) => Step::Nobody,
-            Place::Bus(to, at) if self.up.has_below(to.bus) => {
+            RegisterPlace::Device(..) => Step::Nobody,
+            RegisterPlace::Bus(to, at) if self.up.has_below(to.bus) => {
                 serve_config(&mut self.down, secondary, request, (to, at))
             }
-            Place::Bus(..) => Step::Nobody,
-            Place::Memory(hpa) => match self.up.serve_memory(request, hpa) {
+            RegisterPlace::Bus(..) => Step::Nobody,
+            RegisterPlace::Memory(hpa) => match self.up.serve_memory(request, hpa) {
                 Some(step) => step,
                 None if self.up.passes(hpa) => serve_memory(&mut self.down, request, hpa),
                 None => Step::Nobody,
@@ -127,7 +127,7 @@ pub struct HostBridge {
 impl HostBridge {
     /// A host bridge that has all buses, with these components below its root ports, which are
     /// numbered from 0 on.
-    pub fn new(component_base: Hpa, below: impl IntoIterator<Item = Below>) -> HostBridge {
+    pub fn new(component_base: Hpa, below: impl IntoIterator<Item = ComponentBelow>) -> HostBridge {
         let port = |(number, below)| Port::new(Role::RootPort, number as u8, below);
         HostBridge {
             component: ComponentRegisters::new(Decodes::Ports, PORT_DECODERS),
@@ -139,17 +139,17 @@ impl HostBridge {
     }
 
     /// Serves a request of software, or names the root port through which it leaves. Requests to
-    /// configuration space come as [`Place::Bus`]. Returns [`Step::Nobody`] if the request is for
+    /// configuration space come as [`RegisterPlace::Bus`]. Returns [`Step::Nobody`] if the request is for
     /// another host bridge.
     fn serve(&mut self, request: Request) -> Step {
         match request.place {
-            Place::Device(to, at) | Place::Bus(to, at) => {
+            RegisterPlace::Device(to, at) | RegisterPlace::Bus(to, at) => {
                 match (self.first_bus..=self.last_bus).contains(&to.bus) {
                     true => serve_config(&mut self.ports, self.first_bus, request, (to, at)),
                     false => Step::Nobody,
                 }
             }
-            Place::Memory(hpa) => {
+            RegisterPlace::Memory(hpa) => {
                 if let Some(at) = hpa.0.checked_sub(self.component_base.0)
                     && at < COMPONENT_BYTES
                 {
@@ -164,7 +164,7 @@ impl HostBridge {
     fn switches(&self) -> Vec<&Switch> {
         fn collect<'a>(ports: &'a [Port], found: &mut Vec<&'a Switch>) {
             for port in ports {
-                if let Below::Switch(switch) = &port.below {
+                if let ComponentBelow::Switch(switch) = &port.below {
                     found.push(switch);
                     collect(&switch.down, found);
                 }
@@ -189,13 +189,13 @@ impl HostBridge {
         ) {
             for port in ports {
                 match &mut port.below {
-                    Below::Nothing => {}
-                    Below::Endpoint(function) => {
+                    ComponentBelow::Nothing => {}
+                    ComponentBelow::Endpoint(function) => {
                         if let Some(device) = devices.next() {
                             **function = device;
                         }
                     }
-                    Below::Switch(switch) => {
+                    ComponentBelow::Switch(switch) => {
                         if let Some(other) = switches.next() {
                             switch.up = other.up;
                             for (port, other) in switch.down.iter_mut().zip(other.down) {
@@ -217,9 +217,9 @@ impl HostBridge {
         fn collect<'a>(ports: &'a [Port], found: &mut Vec<&'a Function>) {
             for port in ports {
                 match &port.below {
-                    Below::Nothing => {}
-                    Below::Endpoint(function) => found.push(function),
-                    Below::Switch(switch) => collect(&switch.down, found),
+                    ComponentBelow::Nothing => {}
+                    ComponentBelow::Endpoint(function) => found.push(function),
+                    ComponentBelow::Switch(switch) => collect(&switch.down, found),
                 }
             }
         }
@@ -235,9 +235,11 @@ impl HostBridge {
             for port in ports {
                 if port.function.spec.port_number == number {
                     return match &port.below {
-                        Below::Nothing => None,
-                        Below::Endpoint(device) => Some((first, device.component.dpa_of(hpa)?)),
-                        Below::Switch(switch) => {
+                        ComponentBelow::Nothing => None,
+                        ComponentBelow::Endpoint(device) => {
+                            Some((first, device.component.dpa_of(hpa)?))
+                        }
+                        ComponentBelow::Switch(switch) => {
                             let number = switch.up.component.port_of(hpa)?;
                             walk(&switch.down, number, hpa, first)
                         }
@@ -247,11 +249,13 @@ impl HostBridge {
             }
             None
         }
-        fn count(below: &Below) -> usize {
+        fn count(below: &ComponentBelow) -> usize {
             match below {
-                Below::Nothing => 0,
-                Below::Endpoint(_) => 1,
-                Below::Switch(switch) => switch.down.iter().map(|port| count(&port.below)).sum(),
+                ComponentBelow::Nothing => 0,
+                ComponentBelow::Endpoint(_) => 1,
+                ComponentBelow::Switch(switch) => {
+                    switch.down.iter().map(|port| count(&port.below)).sum()
+                }
             }
         }
         walk(&self.ports, self.component.port_of(hpa)?, hpa, 0)
@@ -283,11 +287,11 @@ fn serve_config(ports: &mut [Port], bus: u8, request: Request, (to, at): (Bdf, u
         return Step::Nobody;
     };
     if to.bus != ports[place].function.buses().0 {
-        return Step::Below(place, request.at(Place::Bus(to, at)));
+        return Step::Below(place, request.at(RegisterPlace::Bus(to, at)));
     }
     // A link has one device.
     match to.device {
-        0 => Step::Below(place, request.at(Place::Device(to, at))),
+        0 => Step::Below(place, request.at(RegisterPlace::Device(to, at))),
         _ => Step::Nobody,
     }
 }

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 
 use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::cache_home;
-use cxlab_protocol::coherence::dcoh::{self, Update, When};
+use cxlab_protocol::coherence::dcoh::{self, RowPhases, Update};
 use cxlab_protocol::coherence::host_only;
-use cxlab_protocol::coherence::requester::{self, Action, Then};
+use cxlab_protocol::coherence::requester::{self, Action, SnoopFate};
 use cxlab_protocol::coherence::table::HomeRow;
 
 /// Checks that the part of the document between the marks of this name is this text.
@@ -49,10 +49,10 @@ fn requester_action(action: &Action) -> String {
 fn the_document_has_the_requesters_rows() {
     let rows = requester::ROWS.iter().map(|row| {
         let snoop = match row.then {
-            Then::Keep => "",
-            Then::Answered => "answered",
-            Then::AwaitAck => "awaits BIConflictAck",
-            Then::Defer => "waits for a stable line",
+            SnoopFate::Keep => "",
+            SnoopFate::Answered => "answered",
+            SnoopFate::AwaitAck => "awaits BIConflictAck",
+            SnoopFate::Defer => "waits for a stable line",
         };
         let (from, to) = (format!("{:?}", row.from), format!("{:?}", row.to));
         let does = listed(row.actions, requester_action);
@@ -70,9 +70,9 @@ fn home_rows<P: Debug, C: Debug, A>(
 ) -> String {
     let rows = rows.iter().map(|row| {
         let when = match &row.when {
-            When::In(phase) => format!("{phase:?}"),
-            When::Snooping => "any Snooping".into(),
-            When::Always => "any".into(),
+            RowPhases::In(phase) => format!("{phase:?}"),
+            RowPhases::Snooping => "any Snooping".into(),
+            RowPhases::Always => "any".into(),
         };
         let update = match row.update {
             Update::Keep => String::new(),

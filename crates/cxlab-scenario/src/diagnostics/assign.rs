@@ -6,7 +6,7 @@ use super::diagnostic::{Anchor, Diagnostic, Diagnostics};
 use super::document::Document;
 use super::path::{Path, Segment};
 use super::read;
-use super::source::Place;
+use super::source::ValueSpan;
 
 impl Document {
     /// Carries out one `path.to.key=value` of the command line.
@@ -25,7 +25,8 @@ impl Document {
         self.places.retain(|known, _| !known.starts_with(&path));
         for length in missing..=path.0.len() {
             let made = Path(path.0[..length].to_vec());
-            self.places.insert(made, Place::Set(assignment.to_owned()));
+            self.places
+                .insert(made, ValueSpan::Set(assignment.to_owned()));
         }
         Ok(())
     }

@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use super::diagnostic::{Anchor, Diagnostic, Diagnostics};
 use super::path::Path;
 use super::read;
-use super::source::{MarkedLine, Place, Source, Spans};
+use super::source::{MarkedLine, Source, Spans, ValueSpan};
 
 /// A scenario file with its values and the place where each is written.
 #[derive(Clone, Debug)]
 pub struct Document {
     pub(super) source: Source,
     pub(super) value: Value,
-    pub(super) places: BTreeMap<Path, Place>,
+    pub(super) places: BTreeMap<Path, ValueSpan>,
     /// What assigned the values that are not in the file: an option of the command, unless a caller names its own.
     pub assigned_by: &'static str,
 }
@@ -92,8 +92,8 @@ impl Document {
     /// Where key and value at `path` are written, if they are in the file.
     pub fn spans(&self, path: &str) -> Option<&Spans> {
         match self.places.get(&Path::parse(path).ok()?)? {
-            Place::File(spans) => Some(spans),
-            Place::Set(_) => None,
+            ValueSpan::File(spans) => Some(spans),
+            ValueSpan::Set(_) => None,
         }
     }
 
@@ -139,8 +139,8 @@ impl Document {
         let ancestors = std::iter::successors(path.parent(), Path::parent);
         match exact.or_else(|| ancestors.into_iter().find_map(|path| lookup(&path))) {
             None => Spot::File,
-            Some(Place::Set(assignment)) => Spot::Set(assignment),
-            Some(Place::File(spans)) => {
+            Some(ValueSpan::Set(assignment)) => Spot::Set(assignment),
+            Some(ValueSpan::File(spans)) => {
                 let key = spans.key.as_ref().filter(|_| prefer_key && exact.is_some());
                 Spot::Line(self.source.mark(key.unwrap_or(&spans.value)))
             }

@@ -11,7 +11,7 @@ use toml_parser::{ErrorSink, ParseError, Span};
 
 use super::diagnostic::{Anchor, Diagnostic, Diagnostics};
 use super::path::Path;
-use super::source::{Place, Spans};
+use super::source::{Spans, ValueSpan};
 
 /// Most keys in one dotted key or header. Scenarios need about six; without a bound a long dotted
 /// key would exhaust the stack when its tables are dropped.
@@ -22,7 +22,7 @@ const MOST_DEPTH: usize = 64;
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) value: Value,
-    pub(super) places: BTreeMap<Path, Place>,
+    pub(super) places: BTreeMap<Path, ValueSpan>,
 }
 
 pub(super) fn read_document(text: &str) -> Result<Reading, Diagnostics> {
@@ -54,7 +54,7 @@ pub(super) fn read_value(text: &str) -> Option<Value> {
 
 #[derive(Default)]
 struct Reader {
-    places: BTreeMap<Path, Place>,
+    places: BTreeMap<Path, ValueSpan>,
     found: Diagnostics,
 }
 
@@ -79,7 +79,7 @@ impl Reader {
     }
 
     fn place(&mut self, path: &Path, key: Option<Range<usize>>, value: Range<usize>) {
-        let place = Place::File(Spans { key, value });
+        let place = ValueSpan::File(Spans { key, value });
         self.places.insert(path.clone(), place);
     }
 

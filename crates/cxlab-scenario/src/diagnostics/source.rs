@@ -12,7 +12,7 @@ pub(super) struct Source {
 
 /// Where a value is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum ValueSpan {
     File(Spans),
     /// In the command line's `--set` with this assignment.
     Set(String),

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::compare::compare;
-use super::demand::{HostDemand, Part};
-use super::judge::{Judged, Of, judge};
-use super::{AnalyticHost, AnalyticReport, Computed, report};
+use super::demand::{CountedOperations, HostDemand};
+use super::judge::{ClassJudgements, Of, judge};
+use super::{AnalyticHost, AnalyticReport, UnjudgedForm, report};
 use crate::report::{HostReport, Report};
 use crate::run::{RunError, RunOptions, run};
 
@@ -44,16 +44,16 @@ pub struct Calibration {
     /// Real time of both runs, in seconds.
     pub wall_seconds: f64,
     /// Bandwidth of all hosts.
-    pub bandwidth: Corrected,
+    pub bandwidth: CalibrationError,
     /// Mean latency of all hosts.
-    pub latency: Corrected,
+    pub latency: CalibrationError,
     /// Largest error of a host's bandwidths and latencies against the second run, before and after.
-    pub furthest_host: Corrected,
+    pub furthest_host: CalibrationError,
 }
 
 /// How far the form is from the second run, as a part of what that measured.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
-pub struct Corrected {
+pub struct CalibrationError {
     /// Before it was corrected.
     pub before: f64,
     /// Error after the correction.
@@ -63,7 +63,7 @@ pub struct Corrected {
 impl Calibration {
     /// What a user reads.
     pub(super) fn describe(&self) -> String {
-        let change = |name: &str, Corrected { before, after }: Corrected| {
+        let change = |name: &str, CalibrationError { before, after }: CalibrationError| {
             let [before, after] = [before, after].map(|part| 100.0 * part);
             format!("{name} {before:+.1} % -> {after:+.1} %")
         };
@@ -103,7 +103,7 @@ pub fn calibrate(
             ),
         ));
     }
-    let whole = Computed::of(plan, seed, &super::demand::first(plan))?;
+    let whole = UnjudgedForm::of(plan, seed, &super::demand::first(plan))?;
     let (_, alone) = classify(&whole.network, &whole.solution);
     let before = assemble(plan, seed, &whole);
     let least = (before.in_flight * 4.0).ceil().max(1.0) as u64;
@@ -121,8 +121,8 @@ pub fn calibrate(
     let Some(first) = run_short(&short, seed, monitor)? else {
         return Ok(None);
     };
-    let parts: Vec<Part> = first.hosts.iter().map(part).collect();
-    let of_short = Computed::of(&short, seed, &parts)?;
+    let parts: Vec<CountedOperations> = first.hosts.iter().map(part).collect();
+    let of_short = UnjudgedForm::of(&short, seed, &parts)?;
     if of_short.demand.hosts.iter().any(HostDemand::is_cold) {
         return Err(RunError::of(
             "--calibrate",
@@ -178,21 +178,21 @@ fn run_short(plan: &Plan, seed: u64, monitor: &Monitor) -> Result<Option<Report>
 }
 
 /// What a host asked for in the measured window of a short run, behind a warm-up of as many requests.
-fn part(host: &HostReport) -> Part {
-    Part {
+fn part(host: &HostReport) -> CountedOperations {
+    CountedOperations {
         skip: host.completed,
         count: host.completed.max(1) as usize,
     }
 }
 
 /// The report of what nobody has judged.
-fn assemble(plan: &Plan, seed: u64, computed: &Computed) -> AnalyticReport {
+fn assemble(plan: &Plan, seed: u64, computed: &UnjudgedForm) -> AnalyticReport {
     let none = || ErrorClasses {
         bandwidth: ErrorClass::DoNotUse,
         latency: ErrorClass::DoNotUse,
         why: String::new(),
     };
-    let judged = Judged {
+    let judged = ClassJudgements {
         all: none(),
         hosts: vec![none(); plan.hosts.len()],
     };
@@ -213,7 +213,7 @@ fn factors(form: &AnalyticReport, run: &Report) -> Vec<(f64, f64)> {
 }
 
 /// Multiplies rates and latencies by host; loads and waits of stations follow.
-fn correct(computed: &mut Computed, factors: &[(f64, f64)]) {
+fn correct(computed: &mut UnjudgedForm, factors: &[(f64, f64)]) {
     let (network, solution) = (&computed.network, &mut computed.solution);
     let before = crossings(network, solution);
     for (rate, (factor, _)) in solution.rates.iter_mut().zip(factors) {
@@ -283,7 +283,7 @@ fn classes(
     alone: &[ErrorClasses],
 ) -> (ErrorClasses, Vec<ErrorClasses>) {
     let compared = compare(form, run).numbers;
-    let class = |what: &super::compare::Compared| {
+    let class = |what: &super::compare::ComparedNumber| {
         let Some(error) = what.error else {
             return ErrorClass::DoNotUse;
         };
@@ -320,7 +320,7 @@ fn distances(before: &AnalyticReport, after: &AnalyticReport, run: &Report) -> C
         let furthest = errors.max_by(|a, b| a.abs().total_cmp(&b.abs()));
         [of_all[0], of_all[1], furthest.unwrap_or(0.0)]
     });
-    let both = |at: usize| Corrected {
+    let both = |at: usize| CalibrationError {
         before: before[at],
         after: after[at],
     };

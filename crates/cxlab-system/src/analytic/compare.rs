@@ -9,7 +9,7 @@ use crate::report::Report;
 
 /// One number from the event engine and from the analytic form.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
-pub struct Compared {
+pub struct ComparedNumber {
     /// Subject of the number: `all`, or the name of a host.
     pub of: String,
     /// `bandwidth_gb_per_s` or `latency_ns`.
@@ -43,7 +43,7 @@ pub struct Comparison {
     /// Reason for the error class of the whole system's numbers.
     pub why: String,
     /// The numbers: of the whole system, then of each host.
-    pub numbers: Vec<Compared>,
+    pub numbers: Vec<ComparedNumber>,
 }
 
 /// Compares the reports of one plan.
@@ -53,7 +53,7 @@ pub fn compare(form: &AnalyticReport, engine: &Report) -> Comparison {
     let mut add =
         |of: &str, what: &str, (form, engine): (f64, f64), ci95: Option<f64>, error_class| {
             let error = (engine != 0.0).then(|| form / engine - 1.0);
-            numbers.push(Compared {
+            numbers.push(ComparedNumber {
                 of: of.to_owned(),
                 what: what.to_owned(),
                 engine,

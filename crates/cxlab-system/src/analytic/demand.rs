@@ -42,7 +42,7 @@ pub(super) struct Demand {
     pub(super) accesses: Vec<Vec<ProbeAccess>>,
 }
 
-struct Drawn {
+struct DrawnOperations {
     source: Box<dyn OpSource>,
     rng: StreamRng,
     left: u64,
@@ -53,7 +53,7 @@ struct Drawn {
 
 /// The operations of a host that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
+pub(super) struct CountedOperations {
     /// Operations before them. What fills a private cache comes before them in any case.
     pub(super) skip: u64,
     /// How many they are.
@@ -61,16 +61,20 @@ pub(super) struct Part {
 }
 
 /// The first operations of every host: what stands for all of them.
-pub(super) fn first(plan: &Plan) -> Vec<Part> {
+pub(super) fn first(plan: &Plan) -> Vec<CountedOperations> {
     let count = (OPERATIONS / plan.hosts.len()).clamp(LEAST, MOST);
-    vec![Part { skip: 0, count }; plan.hosts.len()]
+    vec![CountedOperations { skip: 0, count }; plan.hosts.len()]
 }
 
 /// Draws from every host's workload in turn, a part of it by host.
 ///
 /// # Errors
 /// Hosts that are not requesters of lines, and workloads that cannot be used.
-pub(super) fn draw(plan: &Plan, seed: u64, parts: &[Part]) -> Result<Demand, Vec<Problem>> {
+pub(super) fn draw(
+    plan: &Plan,
+    seed: u64,
+    parts: &[CountedOperations],
+) -> Result<Demand, Vec<Problem>> {
     let hosts = plan.hosts.len();
     let mut drawn = Vec::with_capacity(hosts);
     for (host, source) in plan.hosts.iter().zip(plan.sources(seed)?) {
@@ -82,7 +86,7 @@ pub(super) fn draw(plan: &Plan, seed: u64, parts: &[Part]) -> Result<Demand, Vec
             )]);
         };
         let cache = group.requester().and_then(|issue| issue.cache.as_ref());
-        drawn.push(Drawn {
+        drawn.push(DrawnOperations {
             source,
             rng: StreamRng::new(seed, &host.name),
             left: group.requests.unwrap_or(u64::MAX),
@@ -151,7 +155,7 @@ fn warmup_of_a_host(plan: &Plan) -> u64 {
     requests / (4 * plan.hosts.len().max(1) as u64)
 }
 
-impl Drawn {
+impl DrawnOperations {
     fn next(&mut self) -> Option<MemOp> {
         let op = (self.left > 0).then(|| self.source.next_op(&mut self.rng))?;
         self.left = if op.is_some() { self.left - 1 } else { 0 };

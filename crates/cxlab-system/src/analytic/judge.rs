@@ -3,10 +3,10 @@
 use cxlab_analytic::{ErrorClass, ErrorClasses, Network, Solution, classify};
 use cxlab_plan::Plan;
 
-use super::{Computed, Media};
+use super::{Media, UnjudgedForm};
 
 /// What the classes of a report are.
-pub(super) struct Judged {
+pub(super) struct ClassJudgements {
     /// Of the whole system's numbers.
     pub(super) all: ErrorClasses,
     /// Of each host's.
@@ -85,13 +85,13 @@ pub(super) enum Of {
 /// Judges what was computed, beginning with classes that were found of all and of each host.
 pub(super) fn judge(
     plan: &Plan,
-    computed: &Computed,
+    computed: &UnjudgedForm,
     found: (ErrorClasses, Vec<ErrorClasses>),
     of: Of,
-) -> Judged {
+) -> ClassJudgements {
     use ErrorClass::{DoNotUse, TenPercent, ThirtyPercent};
     let (mut all, mut hosts) = found;
-    let Computed {
+    let UnjudgedForm {
         demand,
         media,
         solution,
@@ -146,5 +146,5 @@ pub(super) fn judge(
         }
         all.at_best(ThirtyPercent, ThirtyPercent, "hosts end");
     }
-    Judged { all, hosts }
+    ClassJudgements { all, hosts }
 }

@@ -24,7 +24,7 @@ use cxlab_memory::{FaultList, MediumSite};
 use cxlab_plan::routes::Router;
 use cxlab_plan::{End, Plan, PlannedLink, Problem};
 
-pub use calibrate::{Calibration, Corrected, calibrate};
+pub use calibrate::{Calibration, CalibrationError, calibrate};
 pub use cxlab_analytic::{ErrorClass, ErrorClasses};
 pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
 pub use pod::PodModel;
@@ -41,14 +41,14 @@ use demand::{Demand, HostDemand};
 /// # Errors
 /// What the analytic form does not cover: cores, device-coherent memory, media without a known rate.
 pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
-    let computed = Computed::of(plan, seed, &demand::first(plan))?;
+    let computed = UnjudgedForm::of(plan, seed, &demand::first(plan))?;
     let found = classify(&computed.network, &computed.solution);
     let judged = judge::judge(plan, &computed, found, judge::Of::Form);
     Ok(report::assemble(plan, seed, &computed, &judged))
 }
 
 /// What the form says of a plan, before it is judged.
-struct Computed {
+struct UnjudgedForm {
     demand: Demand,
     network: Network,
     media: Media,
@@ -57,15 +57,19 @@ struct Computed {
     phases: usize,
 }
 
-impl Computed {
+impl UnjudgedForm {
     /// # Errors
     /// What the analytic form does not cover.
-    fn of(plan: &Plan, seed: u64, parts: &[demand::Part]) -> Result<Computed, Vec<Problem>> {
+    fn of(
+        plan: &Plan,
+        seed: u64,
+        parts: &[demand::CountedOperations],
+    ) -> Result<UnjudgedForm, Vec<Problem>> {
         refuse(plan)?;
         let demand = demand::draw(plan, seed, parts)?;
         let (network, media) = network_of(plan, &demand, seed)?;
         let (solution, phases) = phases::solve_phases(plan, &network);
-        Ok(Computed {
+        Ok(UnjudgedForm {
             demand,
             network,
             media,

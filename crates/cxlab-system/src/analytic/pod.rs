@@ -2,7 +2,7 @@
 
 use cxlab_analytic::{ErrorClasses, Flow, HostLimits, Network, Solution, solve};
 use cxlab_engine::units::LINE_BYTES;
-use cxlab_fleet::{Loaded, PoolFabric};
+use cxlab_fleet::{LoadedFabric, PoolFabric};
 use cxlab_plan::routes::Router;
 use cxlab_plan::{Plan, Problem};
 
@@ -100,7 +100,7 @@ impl<'a> PodModel<'a> {
     }
 
     /// By host: when each asks for so many bytes a nanosecond.
-    pub fn at(&mut self, bytes_per_ns: &[f64]) -> Vec<Loaded> {
+    pub fn at(&mut self, bytes_per_ns: &[f64]) -> Vec<LoadedFabric> {
         let wanted: Vec<f64> = bytes_per_ns.iter().map(|one| lines_per_ps(*one)).collect();
         self.network.hosts = (wanted.iter().enumerate())
             .map(|(host, rate)| self.issuing(host, *rate))
@@ -110,7 +110,7 @@ impl<'a> PodModel<'a> {
         let errors = self.errors(&self.network, &solution);
         let rates = wanted.iter().zip(&solution.rates);
         (latencies.into_iter().zip(rates).zip(errors))
-            .map(|((latency_ns, (wanted, rate)), error)| Loaded {
+            .map(|((latency_ns, (wanted, rate)), error)| LoadedFabric {
                 latency_ns,
                 stretch: stretch(*wanted, *rate),
                 error,
@@ -136,11 +136,11 @@ impl PoolFabric for PodModel<'_> {
         all
     }
 
-    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<Loaded> {
+    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<LoadedFabric> {
         self.at(&vec![bytes_per_ns; self.outstanding.len()])
     }
 
-    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> Loaded {
+    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> LoadedFabric {
         // Only its own flows: the others' would take nearly all of the time.
         let mine = |at: &usize| self.pairs[*at].0 == host;
         let flows = (0..self.pairs.len()).filter(mine).map(|at| Flow {
@@ -156,7 +156,7 @@ impl PoolFabric for PodModel<'_> {
         };
         let solution = solve(&alone);
         let reads: Vec<f64> = solution.latency_ps.iter().copied().step_by(2).collect();
-        Loaded {
+        LoadedFabric {
             latency_ns: reads.iter().sum::<f64>() / reads.len() as f64 / 1e3,
             stretch: stretch(rate, solution.rates[0]),
             error: self.errors(&alone, &solution)[0],

@@ -8,8 +8,8 @@ use cxlab_scenario::Note;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::judge::Judged;
-use super::{Calibration, Computed, Media, is_shared};
+use super::judge::ClassJudgements;
+use super::{Calibration, Media, UnjudgedForm, is_shared};
 use crate::layout::{
     SHOWN, busiest_links, cells, more, nanos, size, stages as stages_table, table,
 };
@@ -289,8 +289,8 @@ impl Sums {
 pub(super) fn assemble(
     plan: &Plan,
     seed: u64,
-    computed: &Computed,
-    judged: &Judged,
+    computed: &UnjudgedForm,
+    judged: &ClassJudgements,
 ) -> AnalyticReport {
     let (network, solution) = (&computed.network, &computed.solution);
     let classes = station_classes(network, judged);
@@ -369,7 +369,7 @@ pub(super) fn assemble(
 }
 
 /// By station: the worst class of the rates of the hosts that use it.
-fn station_classes(network: &Network, judged: &Judged) -> Vec<ErrorClass> {
+fn station_classes(network: &Network, judged: &ClassJudgements) -> Vec<ErrorClass> {
     let mut classes = vec![ErrorClass::Exact; network.stations.len()];
     for flow in &network.flows {
         let class = judged.hosts[flow.host as usize].bandwidth;

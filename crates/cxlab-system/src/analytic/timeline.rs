@@ -28,7 +28,7 @@ use cxlab_scenario::{HostKind, LocalMemoryParams, MediumChoice};
 
 use super::wire;
 use coherent::Home;
-use shares::Shares;
+use shares::SharedMemories;
 
 pub use coherent::SnoopCounts;
 pub use shares::{SharedLine, SharedRegion};
@@ -84,7 +84,7 @@ struct Pool {
 }
 
 /// What a guest sees.
-struct Seen {
+struct PoolView {
     map: Arc<AddressMap>,
     /// Its pools, among those of all guests.
     pools: Range<usize>,
@@ -95,14 +95,14 @@ struct Seen {
 /// A plan's memory as some of its hosts see it: guest 0 is the first of them.
 pub struct PlanMemory {
     hosts: usize,
-    guests: Vec<Seen>,
+    guests: Vec<PoolView>,
     pools: Vec<Pool>,
     media: Vec<Queue>,
     /// By medium: the home of its lines, where its device keeps them coherent.
     homes: Vec<Option<Home>>,
     /// Snoops that each guest has answered.
     snoops: Vec<SnoopCounts>,
-    shares: Shares,
+    shares: SharedMemories,
     /// By station: until when it is busy.
     busy: Vec<u64>,
     /// By ticket: its pool, whether it writes, and when it was done.
@@ -120,7 +120,7 @@ impl PlanMemory {
     /// What the analytic form does not cover, except for memory of class HDM-DB with two or more hosts.
     pub fn new(plan: &Plan, hosts: &[usize], seed: u64) -> Result<PlanMemory, Vec<Problem>> {
         super::refuse_of_guests(plan)?;
-        let shares = Shares::new(plan, hosts);
+        let shares = SharedMemories::new(plan, hosts);
         shares.check(plan, hosts)?;
         plan.rehearse_media()?;
         let router = Router::new(plan);
@@ -157,7 +157,7 @@ impl PlanMemory {
                 pool_of[device] = memory.pools.len();
                 memory.pools.push(pool);
             }
-            memory.guests.push(Seen {
+            memory.guests.push(PoolView {
                 map: Arc::clone(&plan.hosts[*host].map),
                 pools: first..memory.pools.len(),
                 pool_of,
@@ -283,7 +283,7 @@ impl PlanMemory {
         let ticket = self.ticket(pool, write);
         let one = &self.pools[pool];
         let at = travel(&mut self.busy, &one.there[usize::from(write)], at_ps);
-        self.media[one.medium].come(Coming {
+        self.media[one.medium].come(ComingRequest {
             at,
             ticket,
             dpa: Dpa(address % one.capacity),
@@ -522,7 +522,7 @@ fn process_ps(plan: &Plan, host: usize) -> u64 {
 
 /// A request on its way to a medium.
 #[derive(Clone, Copy)]
-struct Coming {
+struct ComingRequest {
     at: u64,
     ticket: u32,
     dpa: Dpa,
@@ -534,7 +534,7 @@ struct Queue {
     backend: Box<dyn MemoryBackend>,
     now: u64,
     /// The earliest first.
-    coming: VecDeque<Coming>,
+    coming: VecDeque<ComingRequest>,
     /// By number in the medium.
     inside: Vec<u32>,
     free: Vec<u32>,
@@ -568,7 +568,7 @@ impl Queue {
     }
 
     /// Sends a request on its route. Requests of several hosts may overtake each other.
-    fn come(&mut self, one: Coming) {
+    fn come(&mut self, one: ComingRequest) {
         let behind = self.coming.iter().rev();
         let behind = behind.take_while(|other| other.at > one.at).count();
         self.coming.insert(self.coming.len() - behind, one);

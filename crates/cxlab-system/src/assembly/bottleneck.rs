@@ -34,49 +34,49 @@ const FULL: f64 = 0.9;
 
 /// A place where requests wait.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct WaitPlace<'a> {
     name: &'a str,
     limit: Limit,
     /// Sum of waits, in nanoseconds.
     sum: f64,
     passed: u64,
-    at: At,
+    at: PlaceKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum PlaceKind {
     /// A link's direction, by number in the report.
     Link(usize),
     Device,
 }
 
-impl<'a> Place<'a> {
+impl<'a> WaitPlace<'a> {
     /// Mean wait, in nanoseconds.
     fn mean(&self) -> f64 {
         self.sum / self.passed.max(1) as f64
     }
 
-    fn link(number: usize, link: &'a LinkReport) -> Place<'a> {
+    fn link(number: usize, link: &'a LinkReport) -> WaitPlace<'a> {
         let credits = (link.credit_wait_ns, Limit::Credits);
         let (mean, limit) = larger(link.wait_ns.mean, credits, Limit::Wire);
-        Place {
+        WaitPlace {
             name: &link.direction,
             limit,
             sum: mean * link.messages as f64,
             passed: link.messages,
-            at: At::Link(number),
+            at: PlaceKind::Link(number),
         }
     }
 
-    fn device(device: &'a DeviceReport) -> Place<'a> {
+    fn device(device: &'a DeviceReport) -> WaitPlace<'a> {
         let medium = (device.medium_wait_ns, Limit::Medium);
         let (mean, limit) = larger(device.wait_ns.mean, medium, Limit::Contexts);
-        Place {
+        WaitPlace {
             name: &device.name,
             limit,
             sum: mean * device.taken() as f64,
             passed: device.taken(),
-            at: At::Device,
+            at: PlaceKind::Device,
         }
     }
 }
@@ -88,7 +88,7 @@ fn larger(mean: f64, (part, limit): (f64, Limit), other: Limit) -> (f64, Limit) 
     }
 }
 
-fn longest<'a>(places: impl Iterator<Item = Place<'a>>) -> Option<Place<'a>> {
+fn longest<'a>(places: impl Iterator<Item = WaitPlace<'a>>) -> Option<WaitPlace<'a>> {
     // Of several equal places, the first is returned.
     places.reduce(|best, one| if one.sum > best.sum { one } else { best })
 }
@@ -105,24 +105,24 @@ fn leads_to(plan: &Plan, direction: usize) -> End {
 /// device that is always busy.
 fn behind<'a>(
     plan: &Plan,
-    place: &Place<'_>,
+    place: &WaitPlace<'_>,
     links: &'a [LinkReport],
     devices: &'a [DeviceReport],
-) -> Option<Place<'a>> {
+) -> Option<WaitPlace<'a>> {
     // A direction's source is the destination of the opposite direction.
-    let outputs_of = |is: &dyn Fn(End) -> bool| -> Vec<Place<'a>> {
+    let outputs_of = |is: &dyn Fn(End) -> bool| -> Vec<WaitPlace<'a>> {
         let all = links.iter().enumerate();
         let out = all.filter(|(number, _)| is(leads_to(plan, number ^ 1)));
-        out.map(|(number, link)| Place::link(number, link))
+        out.map(|(number, link)| WaitPlace::link(number, link))
             .collect()
     };
     let named = |device: usize, name: &str| plan.devices[device].name == name;
     let of_device = |name: &str| {
         outputs_of(&|end| matches!(end, End::Device(device, _) if named(device, name)))
     };
-    let (next, long_ns): (Vec<Place<'a>>, f64) = match (place.limit, place.at) {
-        (Limit::Contexts, At::Device) => (of_device(place.name), f64::INFINITY),
-        (Limit::Credits, At::Link(number)) => {
+    let (next, long_ns): (Vec<WaitPlace<'a>>, f64) = match (place.limit, place.at) {
+        (Limit::Contexts, PlaceKind::Device) => (of_device(place.name), f64::INFINITY),
+        (Limit::Credits, PlaceKind::Link(number)) => {
             let next = match leads_to(plan, number) {
                 End::Host(..) => Vec::new(),
                 End::Switch(switch, _) => {
@@ -131,7 +131,7 @@ fn behind<'a>(
                 End::Device(device, _) => {
                     let name = &plan.devices[device].name;
                     let inside = devices.iter().find(|one| one.name == *name);
-                    let inside = inside.map(Place::device).into_iter();
+                    let inside = inside.map(WaitPlace::device).into_iter();
                     inside.chain(of_device(name)).collect()
                 }
             };
@@ -140,8 +140,8 @@ fn behind<'a>(
         }
         _ => return None,
     };
-    let explains = |mut place: Place<'a>| match place.at {
-        At::Link(number) if links[number].utilization >= ALWAYS => {
+    let explains = |mut place: WaitPlace<'a>| match place.at {
+        PlaceKind::Link(number) if links[number].utilization >= ALWAYS => {
             place.limit = Limit::Wire;
             Some(place)
         }
@@ -163,15 +163,15 @@ pub(super) fn find(
         return None;
     }
     let wires = links.iter().enumerate();
-    let wires = wires.map(|(number, link)| Place::link(number, link));
-    let places: Vec<Place<'_>> = wires.chain(devices.iter().map(Place::device)).collect();
-    let busy = |place: &Place<'_>| match place.at {
-        At::Link(number) => Some(links[number].utilization),
-        At::Device => None,
+    let wires = wires.map(|(number, link)| WaitPlace::link(number, link));
+    let places: Vec<WaitPlace<'_>> = wires.chain(devices.iter().map(WaitPlace::device)).collect();
+    let busy = |place: &WaitPlace<'_>| match place.at {
+        PlaceKind::Link(number) => Some(links[number].utilization),
+        PlaceKind::Device => None,
     };
     // The number of other places that are alike, and the sum of waits at all of them.
-    let alike = |found: &Place<'_>| {
-        let is_other = |one: &&Place<'_>| one.name != found.name || one.at != found.at;
+    let alike = |found: &WaitPlace<'_>| {
+        let is_other = |one: &&WaitPlace<'_>| one.name != found.name || one.at != found.at;
         let others = places.iter().filter(is_other);
         let others = others.filter(|one| match (found.limit, busy(found), busy(one)) {
             (Limit::Wire, Some(found), Some(one)) => one >= ALIKE_BUSY * found,
@@ -205,18 +205,18 @@ pub(super) fn find(
 /// flight as fill it hardly wait for it. A wire may be always busy with flits that are half empty, and carry more.
 fn fullest<'a>(
     plan: &Plan,
-    places: &[Place<'a>],
+    places: &[WaitPlace<'a>],
     links: &[LinkReport],
     window_ns: f64,
-) -> Option<Place<'a>> {
+) -> Option<WaitPlace<'a>> {
     let carried =
         |number: usize| lines_carried(&plan.links[number / 2], &links[number], window_ns * 1e3);
     let full = places.iter().filter_map(|place| match place.at {
-        At::Link(number) if carried(number) >= ALWAYS => {
+        PlaceKind::Link(number) if carried(number) >= ALWAYS => {
             let limit = Limit::Wire;
-            Some((carried(number), Place { limit, ..*place }))
+            Some((carried(number), WaitPlace { limit, ..*place }))
         }
-        At::Link(_) | At::Device => None,
+        PlaceKind::Link(_) | PlaceKind::Device => None,
     });
     let most = full.reduce(|most, one| if one.0 > most.0 { one } else { most });
     most.map(|(_, place)| place)

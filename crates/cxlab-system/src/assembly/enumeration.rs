@@ -3,10 +3,10 @@
 use cxlab_protocol::io::enumerate::Phase;
 
 use crate::report::{Accesses, EnumerationPhase, EnumerationReport};
-use crate::wrapper::enumeration::Enumerated;
+use crate::wrapper::enumeration::EnumerationResult;
 
-impl From<&Enumerated> for EnumerationReport {
-    fn from(done: &Enumerated) -> Self {
+impl From<&EnumerationResult> for EnumerationReport {
+    fn from(done: &EnumerationResult) -> Self {
         let mut accesses = Accesses::default();
         let phases = Phase::ALL.iter().zip(done.phases).map(|(phase, duration)| {
             let [config_reads, config_writes, memory_reads, memory_writes] = done.log.count(*phase);

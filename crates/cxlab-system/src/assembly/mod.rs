@@ -22,12 +22,12 @@ use serde_json::{Map, Value};
 
 use crate::host::Host;
 use crate::intervals::{Intervals, Parts};
-use crate::laws::littles_law::{self, LittlesSums, Measured};
+use crate::laws::littles_law::{self, LittlesSums, WindowKind};
 use crate::output::run_id;
 use crate::position::Warmed;
 use crate::readings::Readings;
 use crate::report::{
-    Bandwidth, CommandReport, Denied, FORMAT, FailedRequests, FailuresReport, LittlesLaw,
+    Bandwidth, CommandReport, DeniedRequests, FORMAT, FailedRequests, FailuresReport, LittlesLaw,
     Operations, PoolReport, Report, Requests, SamplingReport, TimeSeries, UnservedLatency,
 };
 use crate::series;
@@ -54,11 +54,11 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn measured(&self) -> Measured {
+    fn measured(&self) -> WindowKind {
         match self.parts {
-            Some(Parts::Batches(_)) => Measured::Window,
-            Some(Parts::Samples(_)) => Measured::Samples,
-            None => Measured::ToTheEnd,
+            Some(Parts::Batches(_)) => WindowKind::Window,
+            Some(Parts::Samples(_)) => WindowKind::Samples,
+            None => WindowKind::ToTheEnd,
         }
     }
 
@@ -75,7 +75,7 @@ impl Context<'_> {
     }
 
     /// What was denied, where anything can be.
-    fn denied(&self, denied: Denied) -> Option<Denied> {
+    fn denied(&self, denied: DeniedRequests) -> Option<DeniedRequests> {
         self.plan.changes_capacity().then_some(denied)
     }
 
@@ -97,7 +97,7 @@ impl Context<'_> {
 #[derive(Default)]
 struct Totals {
     requests: Requests,
-    denied: Denied,
+    denied: DeniedRequests,
     failed: FailedRequests,
     unserved: [UnservedRequests; 4],
     failures: FailuresReport,

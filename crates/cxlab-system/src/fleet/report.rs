@@ -2,7 +2,7 @@
 
 use cxlab_fleet::params::MIB;
 use cxlab_fleet::stats::{CORE_BINS, Histogram, Point};
-use cxlab_fleet::study::Needed;
+use cxlab_fleet::study::NeededDram;
 use cxlab_fleet::{FleetParams, Outcome, PodFabric, StudyResult};
 use cxlab_plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -367,9 +367,9 @@ fn saved(alone: f64, with: f64) -> f64 {
 }
 
 /// The mean of a quantity of what is needed, over hosts.
-fn over_hosts(result: &StudyResult, of: impl Fn(&Needed) -> f64) -> f64 {
+fn over_hosts(result: &StudyResult, of: impl Fn(&NeededDram) -> f64) -> f64 {
     let hosts: u64 = result.needed.iter().map(|needed| needed.hosts).sum();
-    let weighted = |needed: &Needed| of(needed) * needed.hosts as f64;
+    let weighted = |needed: &NeededDram| of(needed) * needed.hosts as f64;
     let sum: f64 = result.needed.iter().map(weighted).sum();
     sum / hosts.max(1) as f64
 }

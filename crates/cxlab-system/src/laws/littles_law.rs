@@ -53,7 +53,7 @@ const NOTED: u128 = 100;
 
 /// How a window was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Measured {
+pub(crate) enum WindowKind {
     /// In one window of a run that would go on.
     Window,
     /// To the end of all workloads: how many latencies that takes is theirs.
@@ -64,10 +64,10 @@ pub(crate) enum Measured {
 
 /// The note on a window of that length whose edges matter: the sides of Little's law differ by more than 1 %, or
 /// the window is too short for its rates and means.
-pub(crate) fn note(law: LittlesSums, window: Picos, measured: Measured) -> Option<Note> {
+pub(crate) fn note(law: LittlesSums, window: Picos, measured: WindowKind) -> Option<Note> {
     let span = window.0.max(1) as f64;
     let latencies = span / (law.mean_ps().max(1) as f64);
-    let few = measured == Measured::Window && latencies < FEWEST_LATENCIES as f64;
+    let few = measured == WindowKind::Window && latencies < FEWEST_LATENCIES as f64;
     let advice = "[measure] requests or duration makes it longer (docs/guide/error-bars.md)";
     if law.in_flight_ps == 0 || !few && !law.differs(NOTED) {
         return None;
@@ -86,7 +86,7 @@ pub(crate) fn note(law: LittlesSums, window: Picos, measured: Measured) -> Optio
     let (held, rate) = (law.in_flight_ps as f64 / span, law.latency_ps as f64 / span);
     let older = law.in_flight_ps > law.latency_ps;
     let cause = match (measured, few, older) {
-        (Measured::Samples, ..) => "the windows of the units are short, or few".to_owned(),
+        (WindowKind::Samples, ..) => "the windows of the units are short, or few".to_owned(),
         (_, true, _) => format!("the window is only {latencies:.1} mean latencies long"),
         (_, false, true) => "requests wait longer and longer, or complete in bursts".to_owned(),
         _ => "requests of a time with more load complete in the window, or they complete in bursts"

@@ -6,7 +6,7 @@ use super::collapse::{self, Groups};
 use super::colour;
 use super::geometry::{FONT, MARGIN, Point, Rect, Size, shortened, text_width};
 use super::heat;
-use super::place::{self, Body, Course, Layout, Placed, Satellite};
+use super::place::{self, Body, Course, Layout, PlacedBoxes, Satellite};
 use super::scene::{Anchor, Node, Scene, Skeleton};
 use super::traffic::Traffic;
 use super::{Cell, Fill, Frame, Ink, Kind, Label, NodeBox, Picture, Wire};
@@ -105,7 +105,7 @@ fn nodes(scene: &Scene<'_>, skeleton: &Skeleton, width: f64) -> Option<Picture> 
     Some(picture)
 }
 
-fn moved_bands(placed: &Placed, shift: Point) -> Vec<place::Band> {
+fn moved_bands(placed: &PlacedBoxes, shift: Point) -> Vec<place::Band> {
     let bands = placed.bands.iter().map(|band| place::Band {
         from: band.from.plus(shift),
         to: band.to.plus(shift),
@@ -115,7 +115,7 @@ fn moved_bands(placed: &Placed, shift: Point) -> Vec<place::Band> {
 }
 
 /// The course of a link between two bodies.
-fn course(placed: &Placed, a: usize, b: usize) -> Course {
+fn course(placed: &PlacedBoxes, a: usize, b: usize) -> Course {
     let pair = (a.min(b), a.max(b));
     let straight = || Course::Lines(vec![placed.at[pair.0], placed.at[pair.1]]);
     placed.courses.get(&pair).cloned().unwrap_or_else(straight)
@@ -126,7 +126,7 @@ fn node_wires(
     picture: &mut Picture,
     scene: &Scene<'_>,
     skeleton: &Skeleton,
-    placed: &Placed,
+    placed: &PlacedBoxes,
     shift: Point,
 ) {
     let mut parallel: BTreeMap<(Node, Node), usize> = BTreeMap::new();
@@ -189,7 +189,7 @@ fn title(scene: &Scene<'_>, number: usize) -> String {
 }
 
 /// Places groups. `None` if they do not fit the width.
-fn overview(skeleton: &Skeleton, groups: &Groups, width: f64) -> Option<Placed> {
+fn overview(skeleton: &Skeleton, groups: &Groups, width: f64) -> Option<PlacedBoxes> {
     let bodies = group_bodies(skeleton, groups);
     let edges = group_edges(skeleton, groups);
     let layout = Layout {
@@ -256,7 +256,7 @@ fn of_groups(
     scene: &Scene<'_>,
     skeleton: &Skeleton,
     groups: &Groups,
-    placed: &Placed,
+    placed: &PlacedBoxes,
     frame: Frame,
 ) -> Picture {
     let bodies = group_bodies(skeleton, groups);
@@ -290,7 +290,7 @@ fn of_groups(
 }
 
 /// One line for all links between two groups, with the busiest of them.
-fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &Placed, shift: Point) {
+fn group_wires(picture: &mut Picture, scene: &Scene<'_>, placed: &PlacedBoxes, shift: Point) {
     #[derive(Default)]
     struct Bundle {
         links: Vec<usize>,

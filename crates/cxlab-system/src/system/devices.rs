@@ -15,7 +15,7 @@ use cxlab_memory::{DeferredMedium, MediumSite};
 use cxlab_plan::DeviceKind;
 use cxlab_protocol::PortId;
 use cxlab_workload::LOCAL_BASE;
-use cxlab_workload::thread::{Place, Thread};
+use cxlab_workload::thread::{ExecutionPlace, Thread};
 
 use super::{Builder, Node};
 use crate::host::{Agent, Host};
@@ -48,7 +48,7 @@ impl Builder<'_> {
         };
         let params = self.plan.scenario.accelerators[group].device.clone();
         let threads = (0..params.elements as usize).flat_map(|element| {
-            domain.kernel.threads(Place::Element {
+            domain.kernel.threads(ExecutionPlace::Element {
                 accelerator,
                 element,
             })

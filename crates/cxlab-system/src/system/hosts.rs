@@ -14,7 +14,7 @@ use cxlab_memory::MediumSite;
 use cxlab_plan::{End, PlannedProgram, Problem, Source};
 use cxlab_protocol::PortId;
 use cxlab_scenario::HostKind;
-use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
+use cxlab_workload::thread::{ExecutionPlace, Thread, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
 
 use super::{Builder, Domain, Node};
@@ -134,7 +134,7 @@ impl Builder<'_> {
         let poison = self.plan.has_media_errors().then(PoisonedLines::default);
         let with_threads = params.cores - group.cores_beside();
         let threads = (0..with_threads as usize).flat_map(|core| {
-            let threads = kernel.threads(Place::Core { core });
+            let threads = kernel.threads(ExecutionPlace::Core { core });
             threads.into_iter().map(move |thread| (core as u16, thread))
         });
         let mut threads: Vec<(u16, Thread)> = threads.collect();

@@ -20,7 +20,7 @@ use cxlab_workload::thread::ThreadedKernel;
 pub use node::Node;
 
 use crate::host::Host;
-use crate::wrapper::enumeration::{self, Enumerated};
+use crate::wrapper::enumeration::{self, EnumerationResult};
 use crate::wrapper::failures;
 use crate::wrapper::tracing::Tracing;
 
@@ -61,7 +61,7 @@ pub struct System {
     /// By host: the kernel whose threads run there and on its accelerators, and their memory.
     pub domains: Vec<Option<Domain>>,
     /// By host: what its enumeration was; empty where the scenario has none.
-    pub enumerated: Vec<Enumerated>,
+    pub enumerated: Vec<EnumerationResult>,
     /// What media have said that cannot go on.
     pub faults: FaultList,
 }
@@ -125,7 +125,7 @@ impl System {
     }
 
     /// Takes all components out of the wrappers of enumeration; returns the wrappers' parts by component.
-    fn unwrap(&mut self) -> Vec<(usize, enumeration::Part)> {
+    fn unwrap(&mut self) -> Vec<(usize, enumeration::EnumerationRole)> {
         let mut parts = Vec::new();
         let count = self.simulation.components().len();
         for number in 0..count {

@@ -3,14 +3,14 @@
 use cxlab_device::{CoherentDevice, MemoryDevice};
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
-use cxlab_engine::{Component, Ctx, ExecutionHints, HandOver, Kept};
+use cxlab_engine::{Component, Ctx, ExecutionHints, HandOver, KeptPayload};
 use cxlab_fabric::bus::Bus;
 use cxlab_fabric::switch::Switch;
 use cxlab_link::{LinkPort, LostMessages, Parcel};
 
 use crate::host::Host;
 use crate::wrapper::enumeration::Enumerating;
-use crate::wrapper::failures::Failing;
+use crate::wrapper::failures::FailingComponent;
 use crate::wrapper::tracing::Tracing;
 use crate::wrapper::{Inner, Kind};
 
@@ -29,7 +29,7 @@ pub enum Node {
     /// A half-duplex bus.
     Bus(Box<Bus>),
     /// Any of these in a system in which something fails.
-    Failing(Box<Failing<Node>>),
+    Failing(Box<FailingComponent<Node>>),
     /// Any of these while hosts enumerate, before the run proper.
     Enumerating(Box<Enumerating<Node>>),
     /// Any of these but the last in a run that is traced.
@@ -264,13 +264,13 @@ impl ExecutionHints<Parcel> for Node {
 }
 
 impl HandOver<Parcel> for Node {
-    fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
+    fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> Parcel) {
         if let Node::Switch(switch) = self.innermost_mut() {
             switch.take_in(take);
         }
     }
 
-    fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> Kept) {
+    fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> KeptPayload) {
         if let Node::Switch(switch) = self.innermost_mut() {
             switch.put_back(keep);
         }

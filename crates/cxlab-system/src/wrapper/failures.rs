@@ -47,7 +47,7 @@ struct Port {
 }
 
 /// What a component has to know besides.
-enum Part {
+enum ComponentFacts {
     Host(Deadlines),
     Device,
     Switch(Routes),
@@ -78,7 +78,7 @@ struct Routes {
 const NOBODY: usize = usize::MAX;
 
 /// Where a message goes on in a switch.
-enum Onward {
+enum OnwardRoute {
     /// Through this output, on this virtual channel.
     To(u16, u8),
     /// No way leads to its destination.
@@ -90,7 +90,7 @@ enum Onward {
 impl Routes {
     /// The output and virtual channel of a message that came through `input`. Marks messages that enter the fabric
     /// here, and takes the mark off those that leave it.
-    fn way(&self, input: u16, message: &mut Message) -> Onward {
+    fn way(&self, input: u16, message: &mut Message) -> OnwardRoute {
         let (number, vc) = match self.edge[input as usize] {
             true => {
                 let state = &self.states[self.current];
@@ -99,7 +99,7 @@ impl Routes {
             false => {
                 let number = self.of_channel[message.vc as usize];
                 if number as u16 != message.routing_state() {
-                    return Onward::Expired;
+                    return OnwardRoute::Expired;
                 }
                 (number, message.vc)
             }
@@ -107,7 +107,7 @@ impl Routes {
         let state = &self.states[number];
         let destination = message.destination.0 as usize;
         let [output] = *state.tables.candidates(self.index, destination) else {
-            return Onward::Nowhere;
+            return OnwardRoute::Nowhere;
         };
         let vc = match state.tables.vc_increment(self.index, input, output) {
             true => state.channel_after(vc),
@@ -118,7 +118,7 @@ impl Routes {
             false => number as u16,
         };
         message.set_routing_state(mark);
-        Onward::To(output, vc)
+        OnwardRoute::To(output, vc)
     }
 
     /// Puts a routing state in force; returns the virtual channels that it takes from others, as bits.
@@ -137,11 +137,11 @@ impl Routes {
 }
 
 /// A component of a system in which something fails.
-pub struct Failing<N> {
+pub struct FailingComponent<N> {
     node: N,
-    part: Part,
+    part: ComponentFacts,
     ports: Vec<Port>,
-    timeline: Coming,
+    timeline: PendingChanges,
     begun: SimTime,
     dead: bool,
     lost: LostMessages,
@@ -149,16 +149,16 @@ pub struct Failing<N> {
     discarded: u64,
 }
 
-save_state!([N: SaveState] Failing<N> {
+save_state!([N: SaveState] FailingComponent<N> {
     states: node, part, timeline;
     sized: ports;
     values: begun, dead, lost, discarded;
 });
 
 /// What is still to come, the next last.
-struct Coming(Vec<(Picos, FailureChange)>);
+struct PendingChanges(Vec<(Picos, FailureChange)>);
 
-impl SaveState for Coming {
+impl SaveState for PendingChanges {
     fn save(&self, out: &mut StateWriter) {
         out.value("coming", &self.0.len());
     }
@@ -173,16 +173,16 @@ impl SaveState for Coming {
     }
 }
 
-impl SaveState for Part {
+impl SaveState for ComponentFacts {
     fn save(&self, out: &mut StateWriter) {
-        if let Part::Switch(routes) = self {
+        if let ComponentFacts::Switch(routes) = self {
             out.value("routing state", &routes.current);
             out.value("channels", &routes.of_channel);
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        if let Part::Switch(routes) = self {
+        if let ComponentFacts::Switch(routes) = self {
             let current: usize = from.value("routing state")?;
             let of_channel: [usize; MAX_VCS] = from.value("channels")?;
             let known = |number: &usize| *number < routes.states.len() || *number == NOBODY;
@@ -203,7 +203,7 @@ impl SaveState for Part {
 pub(crate) fn wrap<N: Inner>(
     nodes: Vec<N>,
     plan: &Plan,
-    make: impl Fn(Box<Failing<N>>) -> N,
+    make: impl Fn(Box<FailingComponent<N>>) -> N,
 ) -> Vec<N> {
     let Some(failures) = plan.failures() else {
         return nodes;
@@ -211,34 +211,36 @@ pub(crate) fn wrap<N: Inner>(
     let states: Arc<[RoutingState]> = failures.states.as_slice().into();
     let nodes = nodes.into_iter().enumerate();
     let wrapped = nodes.map(|(number, node)| {
-        make(Box::new(Failing::new(
+        make(Box::new(FailingComponent::new(
             node, number, plan, failures, &states,
         )))
     });
     wrapped.collect()
 }
 
-impl<N: Inner> Failing<N> {
+impl<N: Inner> FailingComponent<N> {
     fn new(
         mut node: N,
         number: usize,
         plan: &Plan,
         failures: &Failures,
         states: &Arc<[RoutingState]>,
-    ) -> Failing<N> {
+    ) -> FailingComponent<N> {
         let endpoints = plan.hosts.len() + plan.devices.len();
         let part = match node.kind() {
             Kind::Host(host) => {
                 let group = &plan.scenario.hosts[plan.hosts[number].group];
                 let ways = host.fails().map(|host| host.routes(endpoints));
-                Part::Host(Deadlines {
+                ComponentFacts::Host(Deadlines {
                     timeout: failures.params.completion_timeout,
                     isolation: failures.params.isolation_time + group.egress() + group.ingress(),
                     ways: ways.unwrap_or_default(),
                 })
             }
-            Kind::Switch(_) => Part::Switch(Routes::new(plan, number - endpoints, states)),
-            _ => Part::Device,
+            Kind::Switch(_) => {
+                ComponentFacts::Switch(Routes::new(plan, number - endpoints, states))
+            }
+            _ => ComponentFacts::Device,
         };
         let mut timeline = failures.timelines[number].clone();
         timeline.reverse();
@@ -250,11 +252,11 @@ impl<N: Inner> Failing<N> {
             let ends = [link.a, link.b].into_iter();
             ends.filter(|end| plan.component(*end) == number).count()
         };
-        Failing {
+        FailingComponent {
             node,
             part,
             ports: vec![port; plan.links.iter().map(ends).sum()],
-            timeline: Coming(timeline),
+            timeline: PendingChanges(timeline),
             begun: SimTime::ZERO,
             dead: false,
             lost: LostMessages::default(),
@@ -299,7 +301,7 @@ impl<N: Inner> Failing<N> {
         self.begun = ctx.now();
         self.node.start(ctx);
         self.await_change(ctx);
-        if let Part::Host(deadlines) = &self.part {
+        if let ComponentFacts::Host(deadlines) = &self.part {
             ctx.wake_at(ctx.now() + deadlines.timeout, FailureWake::Timeout.token());
         }
     }
@@ -326,15 +328,15 @@ impl<N: Inner> Failing<N> {
             (Link::Down | Link::Training, _) => return self.lose(parcel),
         }
         match (self.node.kind(), &self.part) {
-            (Kind::Switch(switch), Part::Switch(routes)) => {
+            (Kind::Switch(switch), ComponentFacts::Switch(routes)) => {
                 let message = ctx.received_mut().message.as_mut();
                 let onward = message.map(|message| routes.way(port, message));
                 let way = match onward {
-                    Some(Onward::To(output, vc)) => Some((output, vc)),
+                    Some(OnwardRoute::To(output, vc)) => Some((output, vc)),
                     _ => None,
                 };
                 if switch.arrive_routed(ctx, port, way) {
-                    self.discarded += u64::from(matches!(onward, Some(Onward::Expired)));
+                    self.discarded += u64::from(matches!(onward, Some(OnwardRoute::Expired)));
                     self.lose(parcel);
                 }
             }
@@ -358,7 +360,7 @@ impl<N: Inner> Failing<N> {
         }
         match (wake, self.node.kind(), &self.part) {
             (Some(FailureWake::Timeline), ..) => self.change(ctx),
-            (Some(FailureWake::Timeout), Kind::Host(host), Part::Host(deadlines)) => {
+            (Some(FailureWake::Timeout), Kind::Host(host), ComponentFacts::Host(deadlines)) => {
                 let (timeout, now) = (deadlines.timeout, ctx.now());
                 let Some(plain) = host.fails_at(now) else {
                     return;
@@ -370,7 +372,7 @@ impl<N: Inner> Failing<N> {
                     ctx.wake_at(next.unwrap_or(now + timeout), token);
                 }
             }
-            (Some(FailureWake::Isolation(tag)), Kind::Host(host), Part::Host(_)) => {
+            (Some(FailureWake::Isolation(tag)), Kind::Host(host), ComponentFacts::Host(_)) => {
                 if let Some(plain) = host.fails_at(ctx.now()) {
                     plain.end_cut_off(ctx, tag);
                 }
@@ -400,7 +402,7 @@ impl<N: Inner> Failing<N> {
                 FailureChange::Dead => self.die(ctx),
                 FailureChange::Alive => self.dead = false,
                 FailureChange::Route(number) => {
-                    if let Part::Switch(routes) = &mut self.part {
+                    if let ComponentFacts::Switch(routes) = &mut self.part {
                         let taken = routes.begin(number);
                         if let (false, 1.., Kind::Switch(switch)) =
                             (self.dead, taken, self.node.kind())
@@ -412,7 +414,7 @@ impl<N: Inner> Failing<N> {
                     }
                 }
                 FailureChange::CutOff(devices) => {
-                    if let (Kind::Host(host), Part::Host(deadlines)) =
+                    if let (Kind::Host(host), ComponentFacts::Host(deadlines)) =
                         (self.node.kind(), &self.part)
                         && let Some(plain) = host.fails_at(ctx.now())
                     {
@@ -473,7 +475,7 @@ impl<N: Inner> Failing<N> {
                 };
             }
         }
-        if let (Kind::Host(host), Part::Host(deadlines)) = (self.node.kind(), &self.part)
+        if let (Kind::Host(host), ComponentFacts::Host(deadlines)) = (self.node.kind(), &self.part)
             && let Some(plain) = host.fails_at(ctx.now())
         {
             for tag in plain.take_cut_off() {

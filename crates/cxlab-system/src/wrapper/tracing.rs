@@ -44,7 +44,7 @@ pub(crate) struct LevelChange {
 }
 
 #[derive(Default, Debug)]
-pub(crate) struct Noted {
+pub(crate) struct ComponentTrace {
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) levels: Vec<LevelChange>,
 }
@@ -58,7 +58,7 @@ pub struct Tracing<N> {
     window: (SimTime, SimTime),
     /// What is counted, by port.
     levels: Vec<[u32; LEVELS]>,
-    noted: Noted,
+    noted: ComponentTrace,
 }
 
 impl<N: Inner> Tracing<N> {
@@ -70,7 +70,7 @@ impl<N: Inner> Tracing<N> {
             vcs,
             window: (SimTime::NEVER, SimTime::ZERO),
             levels: vec![[u32::MAX; LEVELS]; ports],
-            noted: Noted::default(),
+            noted: ComponentTrace::default(),
         }
     }
 
@@ -87,7 +87,7 @@ impl<N: Inner> Tracing<N> {
         self.window = (from, to);
     }
 
-    pub(crate) fn take(&mut self) -> Noted {
+    pub(crate) fn take(&mut self) -> ComponentTrace {
         std::mem::take(&mut self.noted)
     }
 

@@ -154,7 +154,7 @@ fn first_line(version: Version) -> String {
 
 /// An installed QEMU.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Installed {
+pub struct InstalledQemu {
     /// Version, as far as it matters here.
     pub version: Version,
     /// Output of `--version`.
@@ -165,10 +165,10 @@ pub struct Installed {
 ///
 /// # Errors
 /// [`BuildError::Missing`] if there is no QEMU, or if its version is not known to work.
-pub fn qemu_version(qemu: &str) -> Result<Installed, BuildError> {
+pub fn qemu_version(qemu: &str) -> Result<InstalledQemu, BuildError> {
     let text = run(Command::new(qemu).arg("--version"), "qemu-system-x86")?;
     match Version::from_text(&text) {
-        Some(version) => Ok(Installed { version, text }),
+        Some(version) => Ok(InstalledQemu { version, text }),
         None => {
             let found = text.lines().next().unwrap_or_default();
             Err(missing(format!(

@@ -75,7 +75,7 @@ impl Executor for Told {
         (THERE, BOTH)
     }
 
-    fn execute(&mut self, launch: Launch) -> Result<Done, String> {
+    fn execute(&mut self, launch: Launch) -> Result<CommandResult, String> {
         if launch.function == "fail" {
             return Err("it cannot".to_owned());
         }
@@ -85,7 +85,7 @@ impl Executor for Told {
             let sum = word.wrapping_add(launch.arguments[0]);
             page[..8].copy_from_slice(&sum.to_le_bytes());
         }
-        let done = Done {
+        let done = CommandResult {
             time_ps: launch.arguments[1],
             pages,
             counts: vec![("hits".to_owned(), 3)],
@@ -120,7 +120,7 @@ struct Guest<'a> {
     device: Device<'a>,
     memory: Bytes,
     told: Told,
-    shared: Shared<'a>,
+    shared: ModelWords<'a>,
 }
 
 impl<'a> Guest<'a> {
@@ -132,7 +132,7 @@ impl<'a> Guest<'a> {
             let entry = [FIRST + 4096 * page, physical(page)];
             memory.set(TABLE + 16 * page, &entry);
         }
-        let (shared, told) = (Shared::new(words).unwrap(), Told::default());
+        let (shared, told) = (ModelWords::new(words).unwrap(), Told::default());
         let (own, executor) = (memory.clone(), told.clone());
         Guest {
             device: Device::new(shared, Box::new(own), Box::new(executor)),
@@ -364,7 +364,7 @@ fn a_command_that_is_wrong_fails_and_says_why() {
 #[test]
 fn memory_above_four_gib_is_found_where_qemu_puts_it() {
     let words = words();
-    let shared = Shared::new(&words).unwrap();
+    let shared = ModelWords::new(&words).unwrap();
     assert_eq!(shared.extents(), None);
     shared.tell_own(MEMORY, 3 << 30, u64::MAX);
     let told = || {

@@ -14,9 +14,9 @@
 //! Left out: the prefetcher, store buffers that reorder, and weakly ordered flushes. A flush has its effect
 //! at once, and its write-back takes time until the next fence.
 
-use super::{Flight, Model, Taken, Wait, Why};
+use super::{Flight, Model, RecordResult, Wait, Why};
 use crate::contents::{Contents, Words};
-use crate::memory::{Demand, Memory, Place, SharedLine, SnoopCounts, Ticket};
+use crate::memory::{Demand, GuestLineAddr, Memory, SharedLine, SnoopCounts, Ticket};
 use crate::ring::{Access, Operation, Record};
 
 /// A guest's accesses to memory that guests share.
@@ -122,8 +122,8 @@ impl<M: Memory> Model<M> {
     }
 
     /// Processes a record of kind [`crate::ring::Kind::Shared`] of a processor that does not wait.
-    pub fn access(&mut self, lane: usize, record: Record, access: Access) -> Taken {
-        let place = Place::from_record(record.what, self.lanes[lane].guest);
+    pub fn access(&mut self, lane: usize, record: Record, access: Access) -> RecordResult {
+        let place = GuestLineAddr::from_record(record.what, self.lanes[lane].guest);
         let now = record.at_ps + self.lanes[lane].charged_ps;
         self.sharing.unlock(lane);
         self.memory.advance(now);
@@ -133,7 +133,7 @@ impl<M: Memory> Model<M> {
             (Operation::Fence, _) => self.fence(lane, now),
             (_, None) => self.sharing.replies[lane] = Some(0),
             (_, Some((line, pool))) => {
-                let at = At {
+                let at = AccessMoment {
                     lane,
                     now,
                     pool,
@@ -147,19 +147,25 @@ impl<M: Memory> Model<M> {
             }
         }
         let taken = self.taken(lane);
-        if taken == Taken::Whole {
+        if taken == RecordResult::Whole {
             self.count(lane, access);
         }
         taken
     }
 
     /// A record of a line that the plugin's caches evict: a modified one is written back.
-    pub(super) fn evict_shared(&mut self, lane: usize, now: u64, place: Place, line: SharedLine) {
+    pub(super) fn evict_shared(
+        &mut self,
+        lane: usize,
+        now: u64,
+        place: GuestLineAddr,
+        line: SharedLine,
+    ) {
         let guest = self.lanes[lane].guest;
         let Some(pool) = self.memory.pool_of(place) else {
             return;
         };
-        let at = At {
+        let at = AccessMoment {
             lane,
             now,
             pool,
@@ -176,7 +182,7 @@ impl<M: Memory> Model<M> {
     }
 
     /// Ends the wait of a load: its line is there.
-    pub(super) fn loaded(&mut self, lane: usize, place: Place, access: Access) {
+    pub(super) fn loaded(&mut self, lane: usize, place: GuestLineAddr, access: Access) {
         let Some(line) = self.memory.shared(place) else {
             return;
         };
@@ -200,7 +206,7 @@ impl<M: Memory> Model<M> {
     /// Waits for a request of the line that is in flight: of a coherent line, anyone's; of another
     /// line, the guest's own. A store that merges waits for none of its own guest. Returns false if
     /// there is none to wait for.
-    fn waits_for_line(&mut self, at: At, merges: bool) -> bool {
+    fn waits_for_line(&mut self, at: AccessMoment, merges: bool) -> bool {
         let one = &mut self.lanes[at.lane];
         let own = one.flights.iter().position(|one| one.place == at.place);
         if let Some(own) = own {
@@ -225,7 +231,7 @@ impl<M: Memory> Model<M> {
         true
     }
 
-    fn perform(&mut self, at: At, access: Access) {
+    fn perform(&mut self, at: AccessMoment, access: Access) {
         let guest = self.lanes[at.lane].guest;
         match access.operation {
             Operation::Load | Operation::Store => {
@@ -247,7 +253,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn load(&mut self, at: At, access: Access) {
+    fn load(&mut self, at: AccessMoment, access: Access) {
         let guest = self.lanes[at.lane].guest;
         let demand = match access.locked {
             true => Demand::Own,
@@ -267,7 +273,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn store(&mut self, at: At, access: Access) {
+    fn store(&mut self, at: AccessMoment, access: Access) {
         let guest = self.lanes[at.lane].guest;
         let misses = self.limits(at.lane).misses as usize;
         let one = &mut self.lanes[at.lane];
@@ -295,7 +301,7 @@ impl<M: Memory> Model<M> {
     }
 
     /// Requests a line if the guest's caches do not have it as they need it.
-    fn request(&mut self, at: At, demand: Demand) -> Option<Ticket> {
+    fn request(&mut self, at: AccessMoment, demand: Demand) -> Option<Ticket> {
         let guest = self.lanes[at.lane].guest;
         let (ticket, reads) = match at.line.coherent {
             true => self.memory.demand(at.now, at.place, demand)?,
@@ -322,7 +328,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn flush(&mut self, at: At, operation: Operation) {
+    fn flush(&mut self, at: AccessMoment, operation: Operation) {
         let guest = self.lanes[at.lane].guest;
         let drops = operation == Operation::Flush;
         if at.line.coherent {
@@ -348,7 +354,7 @@ impl<M: Memory> Model<M> {
     }
 
     /// The guest's caches give up a coherent line, and write it back if it is modified.
-    fn give_up(&mut self, at: At) {
+    fn give_up(&mut self, at: AccessMoment) {
         if let Some((ticket, _)) = self.memory.demand(at.now, at.place, Demand::Drop) {
             let one = &mut self.lanes[at.lane];
             one.writes.push_back(ticket);
@@ -356,7 +362,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn write_copy_back(&mut self, at: At) {
+    fn write_copy_back(&mut self, at: AccessMoment) {
         let one = &mut self.lanes[at.lane];
         self.sharing.contents.write_back(one.guest, at.line);
         let ticket = self.memory.issue(at.now, at.place, true);
@@ -365,7 +371,7 @@ impl<M: Memory> Model<M> {
     }
 
     /// Waits for the oldest write-back if there are as many as there may be.
-    fn waits_for_buffer(&mut self, at: At) -> bool {
+    fn waits_for_buffer(&mut self, at: AccessMoment) -> bool {
         let most = self.limits(at.lane).writebacks as usize;
         let one = &mut self.lanes[at.lane];
         if one.writes.len() < most {
@@ -389,10 +395,10 @@ impl<M: Memory> Model<M> {
 
 /// Where and when an access is performed.
 #[derive(Clone, Copy)]
-struct At {
+struct AccessMoment {
     lane: usize,
     now: u64,
     pool: usize,
-    place: Place,
+    place: GuestLineAddr,
     line: SharedLine,
 }

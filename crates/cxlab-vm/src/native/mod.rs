@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::ring::{Counters, Kind, Record, Shared, WORDS, WORDS_BEHIND};
+use crate::ring::{Counters, Kind, ModelWords, Record, WORDS, WORDS_BEHIND};
 use crate::sys::{SharedWords, end_with_us};
 
 /// Pseudorandom accesses, drawn as `drive.c` draws them.
@@ -181,7 +181,7 @@ fn started(program: &Program, words: &SharedWords, numbers: [u64; 4]) -> Child {
 
 /// Consumes every record until the second mark. The ring is small, so the program waits often. The
 /// time that the plugin publishes must not exceed that of any later record.
-fn drained(shared: Shared<'_>, mut each: impl FnMut(Record)) -> Counters {
+fn drained(shared: ModelWords<'_>, mut each: impl FnMut(Record)) -> Counters {
     let lane = shared.lane(1);
     let mut tail = 0;
     let mut least = 0;
@@ -216,7 +216,7 @@ fn the_plugin_tells_of_every_miss_and_write_back_in_order_and_of_nothing_else() 
         (90_000, 64, 1, 1 << 20),
     ] {
         let words = SharedWords::new(WORDS).unwrap();
-        let shared = Shared::new(words.words()).unwrap();
+        let shared = ModelWords::new(words.words()).unwrap();
         let mut child = started(&program, &words, [accesses, sets, ways, lines]);
         let mut records = Vec::new();
         let counters = drained(shared, |record| records.push(record));
@@ -246,7 +246,7 @@ fn rate_of_the_filter() {
         ("mostly misses", 1 << 20),
     ] {
         let words = SharedWords::new(WORDS).unwrap();
-        let shared = Shared::new(words.words()).unwrap();
+        let shared = ModelWords::new(words.words()).unwrap();
         let accesses = 20_000_000;
         let child = started(&program, &words, [accesses, 64, 8, lines]);
         let mut records = 0u64;

@@ -11,7 +11,7 @@ use super::*;
 use crate::contents::Words;
 use crate::memory::tests::{Fixed, LATENCY_PS};
 use crate::model::{Limits, Processors};
-use crate::ring::{Record, Teller, WORDS, zeros};
+use crate::ring::{Record, RingWriter, WORDS, zeros};
 
 /// Words of the memory that guests share: one line for each of the 8.
 const SHARED_WORDS: usize = 64;
@@ -47,7 +47,7 @@ enum Act {
 /// A guest that follows a script.
 #[derive(Default)]
 struct Fake<'a> {
-    teller: Teller<'a>,
+    teller: RingWriter<'a>,
     script: Vec<Act>,
     next: usize,
     own_ps: u64,
@@ -138,7 +138,7 @@ struct Became {
     seen: Vec<Vec<u64>>,
     ended_ps: Vec<u64>,
     counts: Vec<SharedCounts>,
-    late: Late,
+    late: Lateness,
 }
 
 fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
@@ -157,12 +157,14 @@ fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
     };
     let mut model = Model::new(board, &vec![processors; scripts.len()]);
     model.share(vec![Box::new(memory.clone())]);
-    let shared = rings.iter().map(|words| (Shared::new(words).unwrap(), 1));
+    let shared = rings
+        .iter()
+        .map(|words| (ModelWords::new(words).unwrap(), 1));
     let mut pace = Pace::new(model, shared, 0);
     let mut fakes: Vec<Fake<'_>> = (rings.iter().zip(scripts))
         .map(|(words, script)| {
             let mut fake = Fake {
-                teller: Teller::new(words),
+                teller: RingWriter::new(words),
                 script: [vec![Act::Compute(1)], script.clone()].concat(),
                 // Every guest begins its program.
                 waits: true,

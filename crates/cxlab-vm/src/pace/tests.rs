@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 
 use super::*;
-use crate::memory::{Place, Ticket};
+use crate::memory::{GuestLineAddr, Ticket};
 use crate::model::{Limits, Processors};
-use crate::ring::{Record, Teller, WORDS, zeros};
+use crate::ring::{Record, RingWriter, WORDS, zeros};
 
 /// The shared server takes 50 ns for each line, one after another, and a response takes 20 ns back.
 const SERVICE_PS: u64 = 50_000;
@@ -26,10 +26,10 @@ impl Memory for Server {
     fn pools(&self, _: usize) -> Vec<String> {
         vec!["local".to_owned(), "cxl".to_owned()]
     }
-    fn pool_of(&self, place: Place) -> Option<usize> {
+    fn pool_of(&self, place: GuestLineAddr) -> Option<usize> {
         Some(usize::from(place.is_cxl()))
     }
-    fn issue(&mut self, at_ps: u64, _: Place, _: bool) -> Ticket {
+    fn issue(&mut self, at_ps: u64, _: GuestLineAddr, _: bool) -> Ticket {
         self.busy = self.busy.max(at_ps) + SERVICE_PS;
         self.ends.push(self.busy);
         self.ends.len() as Ticket - 1
@@ -50,7 +50,7 @@ impl Memory for Server {
         let at = self.ends[ticket as usize] + BACK_PS;
         (at <= self.now).then_some(at)
     }
-    fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
+    fn finish(&mut self, ticket: Ticket) -> Result<u64, StuckBackend> {
         let end = self.ends[ticket as usize];
         self.now = self.now.max(end);
         Ok(end + BACK_PS)
@@ -72,7 +72,7 @@ enum Act {
 /// A processor of a guest that follows a script.
 #[derive(Default)]
 struct Fake<'a> {
-    teller: Teller<'a>,
+    teller: RingWriter<'a>,
     lane: usize,
     script: Vec<Act>,
     next: usize,
@@ -96,7 +96,7 @@ enum Did {
 impl<'a> Fake<'a> {
     fn new(words: &'a [AtomicU64], lane: usize, script: Vec<Act>) -> Fake<'a> {
         Fake {
-            teller: Teller::new(words),
+            teller: RingWriter::new(words),
             lane,
             script,
             ..Fake::default()
@@ -182,7 +182,7 @@ struct Became {
     charged_ps: Vec<u64>,
     pools: Vec<Vec<PoolCounts>>,
     marks: Vec<(usize, u64, u64)>,
-    late: Late,
+    late: Lateness,
 }
 
 const PROCESSORS: Processors = Processors {
@@ -196,7 +196,9 @@ const PROCESSORS: Processors = Processors {
 /// Runs scripts in an order drawn from a seed, until all have ended. Panics on a deadlock.
 fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     let words: Vec<_> = scripts.iter().map(|_| zeros(WORDS)).collect();
-    let rings = words.iter().map(|words| (Shared::new(words).unwrap(), 1));
+    let rings = words
+        .iter()
+        .map(|words| (ModelWords::new(words).unwrap(), 1));
     let model = Model::new(Server::default(), &vec![PROCESSORS; scripts.len()]);
     let mut pace = Pace::new(model, rings, window_ps);
     let fakes = words.iter().zip(scripts);
@@ -310,7 +312,7 @@ fn programs_begin_together_at_the_time_that_the_farthest_has_reached() {
 #[test]
 fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
     let (one, other) = (zeros(WORDS), zeros(WORDS));
-    let rings = [&one, &other].map(|words| (Shared::new(words).unwrap(), 1));
+    let rings = [&one, &other].map(|words| (ModelWords::new(words).unwrap(), 1));
     let mut pace = Pace::new(Model::new(Server::default(), &[PROCESSORS; 2]), rings, 0);
     let mut awake = Fake::new(&one, 0, chase(100));
     let mut sleeper = Fake::new(&other, 0, vec![Act::Mark(BEGIN), Act::ReadClock]);
@@ -334,7 +336,8 @@ fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
 #[test]
 fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
     let (one, other) = (zeros(WORDS), zeros(WORDS));
-    let rings = [(&one, 1), (&other, 2)].map(|(words, count)| (Shared::new(words).unwrap(), count));
+    let rings =
+        [(&one, 1), (&other, 2)].map(|(words, count)| (ModelWords::new(words).unwrap(), count));
     let two = Processors {
         count: 2,
         ..PROCESSORS

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{MOST_RUNS, Span};
-use crate::memory::{Memory, Stuck};
-use crate::pace::{BEGIN, END, INTEREST, Late, Moment, Pace};
+use crate::memory::{Memory, StuckBackend};
+use crate::pace::{BEGIN, END, INTEREST, Lateness, Moment, Pace};
 
 /// Most regions of interest of a program. Later regions count only as part of the program.
 const MOST_INTEREST: usize = 1024;
@@ -21,10 +21,10 @@ pub(super) struct Phase {
 
 /// Result of charging all guests.
 #[derive(Default)]
-pub(super) struct Charged {
+pub(super) struct ChargeResult {
     /// Programs by guest.
     pub(super) phases: Vec<Vec<Phase>>,
-    pub(super) late: Late,
+    pub(super) late: Lateness,
 }
 
 /// Start of a program or region: time on this machine in seconds, and state of the guest.
@@ -44,7 +44,7 @@ struct Book {
 pub(super) fn consume<M: Memory>(
     mut pace: Pace<'_, M>,
     ended: &[AtomicBool],
-) -> Result<Charged, Stuck> {
+) -> Result<ChargeResult, StuckBackend> {
     let began = Instant::now();
     let mut books: Vec<Book> = ended.iter().map(|_| Book::default()).collect();
     let mut gone = vec![false; ended.len()];
@@ -65,7 +65,7 @@ pub(super) fn consume<M: Memory>(
             }
         }
         if gone.iter().all(|gone| *gone) {
-            return Ok(Charged {
+            return Ok(ChargeResult {
                 phases: books.into_iter().map(|book| book.phases).collect(),
                 late: pace.late(),
             });

@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::device::Physical;
-use crate::ring::{Extent, Shared};
+use crate::ring::{Extent, ModelWords};
 
 /// The memory of a QEMU that this process has started.
 pub(super) struct QemuMemory<'a> {
     file: File,
-    shared: Shared<'a>,
+    shared: ModelWords<'a>,
 }
 
 impl<'a> QemuMemory<'a> {
@@ -18,7 +18,7 @@ impl<'a> QemuMemory<'a> {
     ///
     /// # Errors
     /// The system's error, where it does not let a process see its child's memory.
-    pub(super) fn open(process: u32, shared: Shared<'a>) -> io::Result<QemuMemory<'a>> {
+    pub(super) fn open(process: u32, shared: ModelWords<'a>) -> io::Result<QemuMemory<'a>> {
         let mut options = File::options();
         let file = options.read(true).write(true);
         Ok(QemuMemory {

@@ -18,18 +18,18 @@ use serde::Serialize;
 use crate::console::Console;
 use crate::contents::Words;
 use crate::device::{Counts, Device, Executor};
-use crate::memory::{Memory, Stuck};
+use crate::memory::{Memory, StuckBackend};
 use crate::model::shared::SharedCounts;
 use crate::model::{Model, PoolCounts, Processors};
-use crate::pace::{Late, Pace};
+use crate::pace::{Lateness, Pace};
 use crate::qemu::Descriptors;
-use crate::ring::{ClockState, Counters, Shared, WORDS, WORDS_WITH_DEVICE};
-use crate::snapshot::{Making, Snapshot};
+use crate::ring::{ClockState, Counters, ModelWords, WORDS, WORDS_WITH_DEVICE};
+use crate::snapshot::{Snapshot, SnapshotDraft};
 use crate::sys::{SharedWords, end_with_us, inherited, private};
 use charge::consume;
 use memory::QemuMemory;
 use monitor::{Line, Monitor};
-use talk::{MOST_CONSOLE, MOST_OUTPUT, Talk};
+use talk::{Conversation, MOST_CONSOLE, MOST_OUTPUT};
 
 /// Most programs that are run, one for each memory.
 const MOST_RUNS: usize = 64;
@@ -65,7 +65,7 @@ pub enum SessionError {
     Limit(Duration),
     /// A memory backend never responded.
     #[error(transparent)]
-    Stuck(#[from] Stuck),
+    Stuck(#[from] StuckBackend),
     /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -73,7 +73,7 @@ pub enum SessionError {
 
 /// Result of a program's run.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Run {
+pub struct GuestRun {
     /// Name of the memory to which the program was bound.
     pub memory: String,
     /// Exit code of the program.
@@ -138,7 +138,7 @@ pub struct Outcome {
     /// Regions that the guest created.
     pub regions: Vec<Region>,
     /// Programs that the guest ran.
-    pub runs: Vec<Run>,
+    pub runs: Vec<GuestRun>,
     /// Other lines of the guest's console.
     pub console: Vec<String>,
 }
@@ -152,11 +152,11 @@ pub struct Start<'a> {
 }
 
 /// Results of guests that ran together.
-pub struct Together {
+pub struct GuestOutcomes {
     /// Result by guest. A guest that fails does not end the others.
     pub guests: Vec<Result<Outcome, SessionError>>,
     /// How far guests were out of step.
-    pub late: Late,
+    pub late: Lateness,
 }
 
 /// Runs guests to their ends against one memory. `devices` simulate the accelerators of those that
@@ -172,7 +172,7 @@ pub fn run<M: Memory>(
     memory: M,
     window_ps: u64,
     show: &(dyn Fn(usize, &str) + Sync),
-) -> Result<Together, SessionError> {
+) -> Result<GuestOutcomes, SessionError> {
     let mut words = Vec::new();
     let mut guests = Vec::new();
     let mut memories: Vec<Box<dyn Words>> = Vec::new();
@@ -221,7 +221,7 @@ pub fn run<M: Memory>(
                     let failed = || finished.load(Ordering::Acquire);
                     let mut show = |line: &str| show(number, line);
                     let heard = guest
-                        .listen(job, ring, &failed, &mut show, Next::Programs)
+                        .listen(job, ring, &failed, &mut show, AwaitedState::Programs)
                         .map(|()| guest.outcome(ring));
                     guest.child.end();
                     heard
@@ -243,7 +243,7 @@ pub fn run<M: Memory>(
                 run.interest = phase.interest;
             }
         }
-        Ok(Together {
+        Ok(GuestOutcomes {
             guests,
             late: charged.late,
         })
@@ -295,7 +295,7 @@ pub enum SaveAt {
 ///
 /// # Errors
 /// [`SessionError`]. QEMU has ended in any case.
-pub fn save(job: &Job<'_>, making: Making, at: SaveAt) -> Result<Snapshot, SessionError> {
+pub fn save(job: &Job<'_>, making: SnapshotDraft, at: SaveAt) -> Result<Snapshot, SessionError> {
     let words = SharedWords::new(WORDS)?;
     // The plugin needs the ring, although it writes no record yet.
     let ring = shared(&words)?;
@@ -305,10 +305,10 @@ pub fn save(job: &Job<'_>, making: Making, at: SaveAt) -> Result<Snapshot, Sessi
         ..Descriptors::default()
     };
     let (mut guest, mut monitor) = Guest::start(job, descriptors, line)?;
-    guest.listen(job, ring, &|| false, &mut |_| {}, Next::Hold)?;
+    guest.listen(job, ring, &|| false, &mut |_| {}, AwaitedState::Hold)?;
     if at == SaveAt::Program {
         guest.let_go();
-        guest.listen(job, ring, &|| false, &mut |_| {}, Next::Hold)?;
+        guest.listen(job, ring, &|| false, &mut |_| {}, AwaitedState::Hold)?;
         if !guest.talk.held {
             let text = "its program ended without `save`, and so cannot be continued from there";
             return Err(SessionError::Guest(text.to_owned()));
@@ -320,15 +320,15 @@ pub fn save(job: &Job<'_>, making: Making, at: SaveAt) -> Result<Snapshot, Sessi
     Ok(making.finish()?)
 }
 
-fn shared(words: &SharedWords) -> Result<Shared<'_>, SessionError> {
-    let shared = Shared::new(words.words());
+fn shared(words: &SharedWords) -> Result<ModelWords<'_>, SessionError> {
+    let shared = ModelWords::new(words.words());
     Ok(shared.ok_or_else(|| io::Error::other("the shared memory is too small"))?)
 }
 
 /// A child process that ends when this value is dropped.
-struct Guarded(Child);
+struct GuardedChild(Child);
 
-impl Guarded {
+impl GuardedChild {
     fn end(&mut self) {
         // The child may have ended by itself.
         let _ = self.0.kill();
@@ -336,7 +336,7 @@ impl Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for GuardedChild {
     fn drop(&mut self) {
         self.end();
     }
@@ -344,7 +344,7 @@ impl Drop for Guarded {
 
 /// State of the guest until which its messages are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum AwaitedState {
     /// The guest waits to be released.
     Hold,
     /// The guest has ended, after its programs.
@@ -353,13 +353,13 @@ enum Next {
 
 /// A running guest, and its messages so far.
 struct Guest {
-    child: Guarded,
+    child: GuardedChild,
     input: Option<ChildStdin>,
     console: Receiver<Vec<u8>>,
     errors: Option<JoinHandle<Vec<u8>>>,
     began: Instant,
     lines: Console,
-    talk: Talk,
+    talk: Conversation,
     /// All bytes of its console until it waits.
     said: Vec<u8>,
 }
@@ -411,10 +411,10 @@ impl Guest {
             input: child.stdin.take(),
             console: pump(child.stdout.take()),
             errors: Some(keep(child.stderr.take())),
-            child: Guarded(child),
+            child: GuardedChild(child),
             began,
             lines: Console::default(),
-            talk: Talk::new(began),
+            talk: Conversation::new(began),
             said: Vec::new(),
         })
     }
@@ -444,14 +444,14 @@ impl Guest {
     fn listen(
         &mut self,
         job: &Job<'_>,
-        ring: Shared<'_>,
+        ring: ModelWords<'_>,
         failed: &dyn Fn() -> bool,
         show: &mut dyn FnMut(&str),
-        until: Next,
+        until: AwaitedState,
     ) -> Result<(), SessionError> {
         loop {
             if self.talk.held {
-                if until == Next::Hold {
+                if until == AwaitedState::Hold {
                     return Ok(());
                 }
                 if job.in_step && ring.clock() != ClockState::Simulated {
@@ -461,7 +461,7 @@ impl Guest {
             }
             match self.console.recv_timeout(Duration::from_millis(100)) {
                 Ok(bytes) => {
-                    if until == Next::Hold && self.said.len() < MOST_CONSOLE {
+                    if until == AwaitedState::Hold && self.said.len() < MOST_CONSOLE {
                         self.said.extend_from_slice(&bytes);
                     }
                     let talk = &mut self.talk;
@@ -491,8 +491,8 @@ impl Guest {
         Ok(())
     }
 
-    fn outcome(&mut self, shared: Shared<'_>) -> Outcome {
-        let mut outcome = std::mem::replace(&mut self.talk, Talk::new(self.began)).outcome;
+    fn outcome(&mut self, shared: ModelWords<'_>) -> Outcome {
+        let mut outcome = std::mem::replace(&mut self.talk, Conversation::new(self.began)).outcome;
         outcome.wall_s = self.began.elapsed().as_secs_f64();
         outcome.clock = shared.clock();
         outcome.overlay = shared.overlay();

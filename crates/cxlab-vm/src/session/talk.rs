@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::{MOST_RUNS, Outcome, Region, Run};
-use crate::console::{Console, Said};
+use super::{GuestRun, MOST_RUNS, Outcome, Region};
+use crate::console::{Console, GuestMessage};
 
 /// Bytes of a program's output that a report keeps.
 pub(super) const MOST_OUTPUT: usize = 64 << 10;
@@ -13,10 +13,10 @@ pub(super) const MOST_CONSOLE: usize = 4 << 20;
 const MOST_LAST: usize = 20;
 
 /// State of the conversation so far.
-pub(super) struct Talk {
+pub(super) struct Conversation {
     began: Instant,
     pub(super) outcome: Outcome,
-    current: Option<Run>,
+    current: Option<GuestRun>,
     kept: usize,
     pub(super) failed: Option<String>,
     /// Whether the guest waits to be released.
@@ -24,9 +24,9 @@ pub(super) struct Talk {
     pub(super) done: bool,
 }
 
-impl Talk {
-    pub(super) fn new(began: Instant) -> Talk {
-        Talk {
+impl Conversation {
+    pub(super) fn new(began: Instant) -> Conversation {
+        Conversation {
             began,
             outcome: Outcome::default(),
             current: None,
@@ -37,14 +37,14 @@ impl Talk {
         }
     }
 
-    pub(super) fn hear(&mut self, said: Said, show: &mut dyn FnMut(&str)) {
+    pub(super) fn hear(&mut self, said: GuestMessage, show: &mut dyn FnMut(&str)) {
         let elapsed = self.began.elapsed().as_secs_f64();
         match said {
-            Said::Up(_) => self.outcome.boot_s = Some(elapsed),
-            Said::Ready(_) => self.outcome.ready_s = Some(elapsed),
-            Said::Hold => self.held = true,
-            Said::Clock(name) => self.outcome.clocksource = name,
-            Said::Window {
+            GuestMessage::Up(_) => self.outcome.boot_s = Some(elapsed),
+            GuestMessage::Ready(_) => self.outcome.ready_s = Some(elapsed),
+            GuestMessage::Hold => self.held = true,
+            GuestMessage::Clock(name) => self.outcome.clocksource = name,
+            GuestMessage::Window {
                 number,
                 address,
                 node,
@@ -55,20 +55,20 @@ impl Talk {
                     node,
                 });
             }
-            Said::Window { .. } => {}
-            Said::Begin(memory) => {
+            GuestMessage::Window { .. } => {}
+            GuestMessage::Begin(memory) => {
                 self.kept = 0;
-                self.current = Some(Run {
+                self.current = Some(GuestRun {
                     memory,
-                    ..Run::default()
+                    ..GuestRun::default()
                 });
             }
-            Said::Took(nanos) => {
+            GuestMessage::Took(nanos) => {
                 if let Some(run) = &mut self.current {
                     run.guest_s = Some(nanos as f64 / 1e9);
                 }
             }
-            Said::End(code) => {
+            GuestMessage::End(code) => {
                 if let Some(mut run) = self.current.take()
                     && self.outcome.runs.len() < MOST_RUNS
                 {
@@ -76,9 +76,9 @@ impl Talk {
                     self.outcome.runs.push(run);
                 }
             }
-            Said::Failed(text) => self.failed = Some(text),
-            Said::Done => self.done = true,
-            Said::Line(line) => self.line(line, show),
+            GuestMessage::Failed(text) => self.failed = Some(text),
+            GuestMessage::Done => self.done = true,
+            GuestMessage::Line(line) => self.line(line, show),
         }
     }
 
@@ -97,7 +97,7 @@ impl Talk {
         let mut lines = Vec::new();
         let mut console = Console::default();
         let mut take = |said| {
-            if let Said::Line(line) = said {
+            if let GuestMessage::Line(line) = said {
                 lines.push(line);
             }
         };

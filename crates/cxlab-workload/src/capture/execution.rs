@@ -17,7 +17,7 @@ use cxlab_engine::units::SimTime;
 use super::beside;
 use super::error::CaptureError;
 use super::pipe::NamedPipe;
-use super::qemu::{Qemu, Tells};
+use super::qemu::{PluginReport, Qemu};
 use super::stream::{INSTRUCTIONS, Words};
 use crate::error::TraceError;
 use crate::import::{Access, Input};
@@ -81,7 +81,7 @@ pub enum Event {
 
 /// How the execution of a program ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Followed {
+pub struct ExecutionEnd {
     /// Name and version of the recorder.
     pub recorder: String,
     /// The command's exit status; if the command was stopped, that of the signal that ended it.
@@ -116,12 +116,12 @@ fn prepare(command: &[OsString]) -> Result<(NamedPipe, Qemu), CaptureError> {
 pub fn follow(
     command: &[OsString],
     each: &mut dyn FnMut(Event) -> bool,
-) -> Result<Followed, CaptureError> {
+) -> Result<ExecutionEnd, CaptureError> {
     let (pipe, qemu) = prepare(command)?;
     pipe.make().map_err(CaptureError::Pipe)?;
     let (reader, keeper) = pipe.open().map_err(CaptureError::Pipe)?;
     let child = qemu
-        .command(pipe.path(), Tells::Instructions)
+        .command(pipe.path(), PluginReport::Instructions)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -134,7 +134,7 @@ pub fn follow(
         drop(events);
         stopped
     })?;
-    Ok(Followed {
+    Ok(ExecutionEnd {
         recorder: format!("{}, user mode", qemu.version),
         exit,
         stopped: stopped?,

@@ -23,14 +23,14 @@ use std::time::Duration;
 use cxlab_engine::units::Picos;
 
 pub use error::CaptureError;
-pub use execution::{Code, Event, Followed, can_follow, follow};
+pub use execution::{Code, Event, ExecutionEnd, can_follow, follow};
 
 use crate::error::TraceError;
 use crate::filter::Hierarchy;
 use crate::import::{AccessSource, Converter, Lackey, Summary};
 use crate::trace::Header;
 use pipe::NamedPipe;
-use qemu::{Qemu, Tells};
+use qemu::{PluginReport, Qemu};
 use stream::Stream;
 
 /// Number of accesses between two calls of the progress callback.
@@ -128,7 +128,7 @@ pub struct CaptureSummary {
 }
 
 /// A recorder that was found and can be started.
-enum Ready {
+enum ReadyRecorder {
     Qemu(Qemu),
     Valgrind {
         version: String,
@@ -137,17 +137,17 @@ enum Ready {
     },
 }
 
-impl Ready {
-    fn find(options: &CaptureOptions, folder: &Path) -> Result<Ready, CaptureError> {
+impl ReadyRecorder {
+    fn find(options: &CaptureOptions, folder: &Path) -> Result<ReadyRecorder, CaptureError> {
         let valgrind = |slower| {
             let version = valgrind_version()?;
-            Ok(Ready::Valgrind { version, slower })
+            Ok(ReadyRecorder::Valgrind { version, slower })
         };
         match options.recorder {
             Recorder::Valgrind => valgrind(None),
-            Recorder::Qemu => Qemu::prepare(folder, &options.command).map(Ready::Qemu),
+            Recorder::Qemu => Qemu::prepare(folder, &options.command).map(ReadyRecorder::Qemu),
             Recorder::Fastest => match Qemu::prepare(folder, &options.command) {
-                Ok(qemu) => Ok(Ready::Qemu(qemu)),
+                Ok(qemu) => Ok(ReadyRecorder::Qemu(qemu)),
                 Err(why) => valgrind(Some(why.to_string())),
             },
         }
@@ -155,22 +155,22 @@ impl Ready {
 
     fn name(&self) -> String {
         match self {
-            Ready::Qemu(qemu) => format!("{}, user mode", qemu.version),
-            Ready::Valgrind { version, .. } => format!("{version} lackey"),
+            ReadyRecorder::Qemu(qemu) => format!("{}, user mode", qemu.version),
+            ReadyRecorder::Valgrind { version, .. } => format!("{version} lackey"),
         }
     }
 
     fn start(&self, options: &CaptureOptions, pipe: &NamedPipe) -> Result<Child, CaptureError> {
         match self {
-            Ready::Qemu(qemu) => {
+            ReadyRecorder::Qemu(qemu) => {
                 let tells = match options.per_instruction {
-                    Picos::ZERO => Tells::Accesses,
-                    _ => Tells::Times,
+                    Picos::ZERO => PluginReport::Accesses,
+                    _ => PluginReport::Times,
                 };
                 let started = qemu.command(pipe.path(), tells).spawn();
                 started.map_err(CaptureError::Start)
             }
-            Ready::Valgrind { .. } => valgrind(options, pipe),
+            ReadyRecorder::Valgrind { .. } => valgrind(options, pipe),
         }
     }
 }
@@ -205,7 +205,7 @@ pub fn capture(
         return Err(CaptureError::NoCommand);
     }
     let pipe = NamedPipe::plan().map_err(CaptureError::Pipe)?;
-    let ready = Ready::find(options, pipe.folder())?;
+    let ready = ReadyRecorder::find(options, pipe.folder())?;
     pipe.make().map_err(CaptureError::Pipe)?;
     let header = Header {
         has_time: options.per_instruction > Picos::ZERO,
@@ -216,8 +216,8 @@ pub fn capture(
     let child = ready.start(options, &pipe)?;
     let (path, time) = (pipe.path(), options.per_instruction);
     let mut source = match ready {
-        Ready::Qemu(_) => Source::Stream(Stream::new(reader, path, time)),
-        Ready::Valgrind { .. } => Source::Lackey(Lackey::new(reader, path, time)),
+        ReadyRecorder::Qemu(_) => Source::Stream(Stream::new(reader, path, time)),
+        ReadyRecorder::Valgrind { .. } => Source::Lackey(Lackey::new(reader, path, time)),
     };
     let (recorded, exit) = beside(child, keeper, |finished| {
         let recorded = match &mut source {
@@ -237,8 +237,8 @@ pub fn capture(
     Ok(CaptureSummary {
         recorder: ready.name(),
         slower: match ready {
-            Ready::Valgrind { slower, .. } => slower,
-            Ready::Qemu(_) => None,
+            ReadyRecorder::Valgrind { slower, .. } => slower,
+            ReadyRecorder::Qemu(_) => None,
         },
         trace: converter.publish()?,
         instructions,

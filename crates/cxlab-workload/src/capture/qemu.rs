@@ -24,7 +24,7 @@ const MOST_SCRIPTS: usize = 4;
 
 /// What the plugin reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tells {
+pub(super) enum PluginReport {
     /// Every access to memory.
     Accesses,
     /// Every access to memory, and the number of instructions between them.
@@ -87,15 +87,15 @@ impl Qemu {
     }
 
     /// The command line that runs the program and writes its report to `pipe`.
-    pub(super) fn command(&self, pipe: &Path, tells: Tells) -> Command {
+    pub(super) fn command(&self, pipe: &Path, tells: PluginReport) -> Command {
         let mut command = Command::new(QEMU);
         let mut plugin = OsString::from(&self.plugin);
         plugin.push(",out=");
         plugin.push(pipe);
         plugin.push(match tells {
-            Tells::Accesses => "",
-            Tells::Times => ",times=on",
-            Tells::Instructions => ",instructions=on",
+            PluginReport::Accesses => "",
+            PluginReport::Times => ",times=on",
+            PluginReport::Instructions => ",instructions=on",
         });
         command.args(["-cpu", "max", "-plugin"]).arg(plugin);
         command.arg("-0").arg(&self.name).args(&self.command);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cxlab_engine::units::{Picos, SimTime};
 
-use crate::error::{Place, TraceError};
+use crate::error::{FilePlace, TraceError};
 use crate::import::{Access, AccessSource, Input};
 use crate::op::OpKind;
 
@@ -91,7 +91,7 @@ impl Words {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let place = Place::Offset(self.offset);
+                    let place = FilePlace::Offset(self.offset);
                     return Err(TraceError::io(&self.path, place, "read", &error));
                 }
             }
@@ -109,7 +109,7 @@ impl Words {
     }
 
     pub(super) fn wrong(&self, field: &'static str, message: impl Into<String>) -> TraceError {
-        TraceError::new(&self.path, Place::Offset(self.offset), field, message)
+        TraceError::new(&self.path, FilePlace::Offset(self.offset), field, message)
     }
 }
 

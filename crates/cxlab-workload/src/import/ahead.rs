@@ -20,7 +20,7 @@ const WAITING: usize = 4;
 
 /// The records of a trace as a stream, read ahead by a thread; the same records
 /// as those of [`Records`].
-pub(crate) struct Ahead {
+pub(crate) struct RecordsAhead {
     batches: Receiver<Batch>,
     used: Sender<Columns>,
     batch: Batch,
@@ -72,14 +72,14 @@ struct Batch {
     end: Option<Result<(), TraceError>>,
 }
 
-impl Ahead {
+impl RecordsAhead {
     /// Starts a thread that reads the remaining records of `records`.
-    pub fn new(records: Records) -> Ahead {
+    pub fn new(records: Records) -> RecordsAhead {
         let (full, batches) = sync_channel(WAITING);
         let (used, empty) = channel();
         let has_time = records.has_time();
         let thread = std::thread::spawn(move || read(records, &full, &empty));
-        Ahead {
+        RecordsAhead {
             batches,
             used,
             batch: Batch::default(),
@@ -185,7 +185,7 @@ mod tests {
     fn records_are_those_of_the_trace_in_pieces_of_any_size() {
         let path = trace("pieces", 2 * BATCH + 100, "");
         let mut own = Records::open(&path, None).unwrap();
-        let mut ahead = Ahead::new(Records::open(&path, None).unwrap());
+        let mut ahead = RecordsAhead::new(Records::open(&path, None).unwrap());
         for piece in [1, 7, BATCH - 1, BATCH + 1, 1000, 1000] {
             let (mut expected, mut found) = (Vec::new(), Vec::new());
             let read = own.each(piece, |record| expected.push(record)).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_fault_comes_behind_the_records_before_it_and_stays() {
         let path = trace("fault", BATCH + 3, "neither\n");
-        let mut ahead = Ahead::new(Records::open(&path, None).unwrap());
+        let mut ahead = RecordsAhead::new(Records::open(&path, None).unwrap());
         let mut found = 0;
         let fault = ahead.each(2 * BATCH, |_| found += 1).unwrap_err();
         assert_eq!(found, BATCH + 3);
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_stream_that_is_left_early_ends_its_thread() {
         let path = trace("early", 8 * BATCH, "");
-        let mut ahead = Ahead::new(Records::open(&path, None).unwrap());
+        let mut ahead = RecordsAhead::new(Records::open(&path, None).unwrap());
         assert_eq!(ahead.each(1, |_| ()), Ok(1));
         let thread = ahead.thread.take().unwrap();
         drop(ahead);

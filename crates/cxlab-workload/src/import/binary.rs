@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::Input;
-use crate::error::{Place, TraceError};
+use crate::error::{FilePlace, TraceError};
 
 /// Reads bytes, and makes errors with their offset in the file.
 pub(super) struct Bytes {
@@ -39,7 +39,7 @@ impl Bytes {
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let place = Place::Offset(self.offset + filled as u64);
+                    let place = FilePlace::Offset(self.offset + filled as u64);
                     return Err(TraceError::io(&self.path, place, "read", &error));
                 }
             }
@@ -69,6 +69,6 @@ impl Bytes {
 
     /// Makes an error about the bytes at an offset.
     pub fn error(&self, offset: u64, field: &'static str, message: String) -> TraceError {
-        TraceError::new(&self.path, Place::Offset(offset), field, message)
+        TraceError::new(&self.path, FilePlace::Offset(offset), field, message)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cxlab_files::input::{self, Input};
 
 use super::{FORMATS, Format};
-use crate::error::{Place, TraceError};
+use crate::error::{FilePlace, TraceError};
 
 /// Bytes at the beginning of a file from which formats are detected.
 const START_BYTES: u64 = 4096;
@@ -18,7 +18,7 @@ const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Properties of an opened trace file.
-pub(crate) struct Opened {
+pub(crate) struct OpenedTrace {
     /// The file's format.
     pub format: &'static Format,
     /// The file's size in bytes.
@@ -26,19 +26,19 @@ pub(crate) struct Opened {
     done: Arc<AtomicU64>,
 }
 
-impl Opened {
+impl OpenedTrace {
     /// Bytes of the file read so far, before decompression.
     pub fn done_bytes(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 }
 
-struct Counted {
+struct CountedRead {
     file: Input,
     done: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountedRead {
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
         let count = self.file.read(bytes)?;
         self.done.fetch_add(count as u64, Ordering::Relaxed);
@@ -50,16 +50,16 @@ impl Read for Counted {
 pub(crate) fn open(
     path: &Path,
     format: Option<&str>,
-) -> Result<(Opened, Box<dyn Read + Send>), TraceError> {
+) -> Result<(OpenedTrace, Box<dyn Read + Send>), TraceError> {
     let failed =
-        |error: std::io::Error| TraceError::io(path, Place::File, "open the trace", &error);
+        |error: std::io::Error| TraceError::io(path, FilePlace::File, "open the trace", &error);
     let file = input::open(path).map_err(failed)?;
     let kind = file.kind().map_err(failed)?;
     if kind.is_dir {
         return Err(TraceError::whole(path, "", "is a folder, not a trace"));
     }
     let done = Arc::new(AtomicU64::new(0));
-    let counted = Counted {
+    let counted = CountedRead {
         file,
         done: done.clone(),
     };
@@ -75,7 +75,7 @@ pub(crate) fn open(
         None => recognise(&start, path)?,
     };
     Ok((
-        Opened {
+        OpenedTrace {
             format,
             total_bytes: kind.bytes,
             done,
@@ -94,7 +94,7 @@ fn peek(
         .by_ref()
         .take(START_BYTES)
         .read_to_end(&mut start)
-        .map_err(|error| TraceError::io(path, Place::File, "read its first bytes", &error))?;
+        .map_err(|error| TraceError::io(path, FilePlace::File, "read its first bytes", &error))?;
     let all = Box::new(Cursor::new(start.clone()).chain(input));
     Ok((start, all))
 }

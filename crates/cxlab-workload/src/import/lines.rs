@@ -4,7 +4,7 @@ use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use super::Input;
-use crate::error::{Place, TraceError};
+use crate::error::{FilePlace, TraceError};
 
 /// Most bytes of a line (*assumed*: a record takes tens of bytes; a comment may have a command).
 const MAX_LINE_BYTES: usize = 1 << 16;
@@ -39,7 +39,7 @@ impl Lines {
         let limit = MAX_LINE_BYTES as u64 + 1;
         let mut input = self.input.by_ref().take(limit);
         if let Err(error) = input.read_until(b'\n', &mut self.line) {
-            let place = Place::Line(self.number);
+            let place = FilePlace::Line(self.number);
             return Err(TraceError::io(&self.path, place, "read", &error));
         }
         if self.line.is_empty() {
@@ -74,7 +74,7 @@ impl Lines {
 
     /// Makes an error about the line read last.
     pub fn error(&self, field: &'static str, message: impl Into<String>) -> TraceError {
-        TraceError::new(&self.path, Place::Line(self.number), field, message)
+        TraceError::new(&self.path, FilePlace::Line(self.number), field, message)
     }
 
     /// Makes an error about a value in the line read last.

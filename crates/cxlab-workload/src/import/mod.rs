@@ -38,11 +38,11 @@ pub use info::{TraceInfo, head, info};
 pub use lackey::Lackey;
 pub use records::Records;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use ahead::RecordsAhead;
 #[cfg(unix)]
 pub(crate) use convert::Converter;
 pub(crate) use convert::no_records;
-pub(crate) use detect::{Opened, open};
+pub(crate) use detect::{OpenedTrace, open};
 
 /// A buffered reader of a trace's bytes after decompression.
 pub type Input = BufReader<Box<dyn Read + Send>>;

@@ -4,14 +4,14 @@
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use super::{AccessSource, LineSplitter, Opened};
+use super::{AccessSource, LineSplitter, OpenedTrace};
 use crate::error::TraceError;
 use crate::trace::{BlockStats, Record, TraceReader};
 
 /// A stream of the records of a trace in any known format.
 pub struct Records {
     kind: Kind,
-    opened: Opened,
+    opened: OpenedTrace,
 }
 
 enum Kind {

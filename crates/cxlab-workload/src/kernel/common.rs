@@ -23,7 +23,7 @@ pub enum Memory {
 }
 
 /// Bytes that a kernel needs in a memory, with the parameters that determine them.
-pub(super) struct Need {
+pub(super) struct MemoryNeed {
     /// The parameter that chooses the memory.
     pub memory_field: &'static str,
     /// The memory in which the bytes are placed.
@@ -36,10 +36,15 @@ pub(super) struct Need {
     pub bytes: u64,
 }
 
-impl Need {
+impl MemoryNeed {
     /// Bytes in the memory that parameter `data` chooses.
-    pub fn of_data(memory: Memory, base: Bytes, size_field: &'static str, bytes: u64) -> Need {
-        Need {
+    pub fn of_data(
+        memory: Memory,
+        base: Bytes,
+        size_field: &'static str,
+        bytes: u64,
+    ) -> MemoryNeed {
+        MemoryNeed {
             memory_field: "data",
             memory,
             size_field,

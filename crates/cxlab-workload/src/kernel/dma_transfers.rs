@@ -11,13 +11,13 @@ use cxlab_engine::units::{Bytes, Hpa};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, mix, needs_accelerators, phase, whole_lines, within};
+use super::common::{Memory, MemoryNeed, mix, needs_accelerators, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::{entry, require};
 use crate::program::Phase;
 use crate::thread::{
-    Direction, Handle, Place, Thread, ThreadContext, ThreadedKernel, Window, scratch,
+    Direction, ExecutionPlace, Handle, Thread, ThreadContext, ThreadedKernel, Window, scratch,
 };
 use crate::workload::{Workload, WorkloadForm};
 
@@ -32,7 +32,7 @@ const MOST_BYTES: u64 = 1 << 30;
 /// The direction of the messages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum TransferDirection {
     /// From the host's memory to the device (DMA read).
     #[default]
     Read,
@@ -52,7 +52,7 @@ pub struct DmaTransfers {
     /// Messages in flight at a time, 1 to 65536; 1 measures latency. Default 1.
     pub outstanding: u64,
     /// The direction of the messages. Default `read`.
-    pub way: Way,
+    pub way: TransferDirection,
     /// Messages with different addresses, 1 to 65536; later messages use the same
     /// addresses again. Default 16.
     pub distinct: u64,
@@ -68,7 +68,7 @@ impl Default for DmaTransfers {
             bytes: Bytes(64),
             messages: 1000,
             outstanding: 1,
-            way: Way::Read,
+            way: TransferDirection::Read,
             distinct: 16,
             data: Memory::Local,
             base: Bytes(0),
@@ -95,7 +95,7 @@ impl Workload for DmaTransfers {
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
         let bytes = self.bytes.0 * self.distinct;
-        let need = Need::of_data(self.data, self.base, "bytes", bytes);
+        let need = MemoryNeed::of_data(self.data, self.base, "bytes", bytes);
         let first = need.place_for(ctx)?;
         needs_accelerators(ctx)?;
         Ok(Box::new(Arc::new(Run {
@@ -131,16 +131,16 @@ impl Run {
     /// The first addresses of the source and of the destination.
     fn ends(&self) -> (u64, u64) {
         match self.params.way {
-            Way::Read => (self.first, scratch(0)),
-            Way::Write => (scratch(0), self.first),
+            TransferDirection::Read => (self.first, scratch(0)),
+            TransferDirection::Write => (scratch(0), self.first),
         }
     }
 }
 
 async fn transfer(run: Arc<Run>, t: Handle) {
     let direction = match run.params.way {
-        Way::Read => Direction::ToDevice,
-        Way::Write => Direction::ToHost,
+        TransferDirection::Read => Direction::ToDevice,
+        TransferDirection::Write => Direction::ToHost,
     };
     let mut window = Window::new(run.params.outstanding as usize);
     for message in 0..run.params.messages {
@@ -172,10 +172,10 @@ impl ThreadedKernel for Arc<Run> {
         }
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let run = Arc::clone(self);
         match place {
-            Place::FIRST_ELEMENT => vec![Thread::new(|t| transfer(run, t))],
+            ExecutionPlace::FIRST_ELEMENT => vec![Thread::new(|t| transfer(run, t))],
             _ => Vec::new(),
         }
     }

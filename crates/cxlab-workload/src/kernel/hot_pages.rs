@@ -14,12 +14,12 @@ use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, phase, within, without_cxl_cache};
+use super::common::{Memory, MemoryNeed, aligned, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::{entry, require};
 use crate::program::Phase;
-use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel, Window};
+use crate::thread::{ExecutionPlace, Handle, Thread, ThreadContext, ThreadedKernel, Window};
 use crate::workload::{Workload, WorkloadForm};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<HotPages>(
@@ -92,10 +92,10 @@ impl HotPages {
         self.memory.0 / PAGE
     }
 
-    fn works(&self, place: Place) -> bool {
+    fn works(&self, place: ExecutionPlace) -> bool {
         match place {
-            Place::Core { .. } => self.workers != Workers::Elements,
-            Place::Element { .. } => self.workers != Workers::Cores,
+            ExecutionPlace::Core { .. } => self.workers != Workers::Elements,
+            ExecutionPlace::Element { .. } => self.workers != Workers::Cores,
         }
     }
 }
@@ -117,9 +117,10 @@ impl Workload for HotPages {
 
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
-        let need = Need::of_data(self.data, self.base, "memory", self.memory.0);
+        let need = MemoryNeed::of_data(self.data, self.base, "memory", self.memory.0);
         let first = need.place_for(ctx)?;
-        let workers: Vec<Place> = ctx.places().filter(|place| self.works(*place)).collect();
+        let workers: Vec<ExecutionPlace> =
+            ctx.places().filter(|place| self.works(*place)).collect();
         let allowed = "`cores`, `elements` or `all` where there are any";
         let found = "workers that the system has not";
         require(!workers.is_empty(), "workers", found, allowed)?;
@@ -143,7 +144,7 @@ struct Run {
     first: u64,
     /// Seed of the workers' choices of counters.
     seed: u64,
-    workers: Vec<Place>,
+    workers: Vec<ExecutionPlace>,
     phases: [Phase; 3],
 }
 
@@ -198,7 +199,7 @@ impl ThreadedKernel for Arc<Run> {
         &self.phases
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let worker = self.workers.iter().position(|one| *one == place);
         let thread = |worker| {
             let run = Arc::clone(self);

@@ -15,14 +15,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{
-    Memory, Need, mix, needs_accelerators, phase, whole_lines, within, without_cxl_cache,
+    Memory, MemoryNeed, mix, needs_accelerators, phase, whole_lines, within, without_cxl_cache,
 };
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::{entry, require};
 use crate::program::Phase;
 use crate::rpc::message::number;
-use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
+use crate::thread::{
+    ExecutionPlace, Handle, LoadedRange, Thread, ThreadContext, ThreadedKernel, Window,
+};
 use crate::workload::{Workload, WorkloadForm};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<LoadStoreUnit>(
@@ -128,7 +130,7 @@ impl Workload for LoadStoreUnit {
     fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
         self.check()?;
         let bytes = self.lines * LINE_BYTES;
-        let need = Need::of_data(self.data, self.base, "lines", bytes);
+        let need = MemoryNeed::of_data(self.data, self.base, "lines", bytes);
         let first = need.place_for(ctx)?;
         needs_accelerators(ctx)?;
         let by_host = matches!(self.tier, Tier::Memory | Tier::Llc);
@@ -198,7 +200,7 @@ impl Run {
 
     /// Loads all lines and returns the sum of their words.
     async fn load(&self, t: &Handle) -> u64 {
-        let mut window: Window<Loaded> = Window::new(self.params.outstanding as usize);
+        let mut window: Window<LoadedRange> = Window::new(self.params.outstanding as usize);
         let mut sum = 0;
         for line in 0..self.params.lines {
             if let Some(bytes) = window.room().await {
@@ -299,11 +301,11 @@ impl ThreadedKernel for Arc<Run> {
         }
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let run = Arc::clone(self);
         match place {
-            Place::Core { core: 0 } if run.by_host => vec![Thread::new(|t| host(run, t))],
-            Place::FIRST_ELEMENT => vec![Thread::new(|t| unit(run, t))],
+            ExecutionPlace::Core { core: 0 } if run.by_host => vec![Thread::new(|t| host(run, t))],
+            ExecutionPlace::FIRST_ELEMENT => vec![Thread::new(|t| unit(run, t))],
             _ => Vec::new(),
         }
     }

@@ -10,10 +10,10 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, phase, share, whole_lines, within};
+use super::common::{Memory, MemoryNeed, phase, share, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::params::{entry, require};
-use crate::program::{Action, After, Phase, Program, Step};
+use crate::program::{Action, Phase, Program, Step, StepDependency};
 use crate::workload::{SourceContext, Workload, WorkloadForm};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<RandomRead>(
@@ -82,7 +82,7 @@ impl Workload for RandomRead {
 
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
         self.check()?;
-        let need = Need::of_data(self.data, self.base, "footprint", self.footprint.0);
+        let need = MemoryNeed::of_data(self.data, self.base, "footprint", self.footprint.0);
         let start = need.place(ctx)?;
         let total = self.footprint.0 / self.stride.0;
         let (first, pointers) = share("footprint", total, ctx)?;
@@ -169,7 +169,7 @@ impl Program for Run {
         self.at = self.next[place as usize];
         Some(Step {
             action: Action::Load,
-            after: After::Previous,
+            after: StepDependency::Previous,
             cycles: self.cycles,
             ..step
         })

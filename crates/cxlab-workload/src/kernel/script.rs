@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES};
 
-use crate::program::{Action, After, Step};
+use crate::program::{Action, Step, StepDependency};
 
 /// A queue of steps to be handed out. It grows to the length of the longest operation.
 #[derive(Default)]
@@ -36,9 +36,9 @@ impl Script {
         self.steps.pop_front()
     }
 
-    fn push(&mut self, hpa: u64, action: Action, after: After) {
+    fn push(&mut self, hpa: u64, action: Action, after: StepDependency) {
         let after = match after {
-            After::Nothing if self.barrier => After::Previous,
+            StepDependency::Nothing if self.barrier => StepDependency::Previous,
             after => after,
         };
         self.barrier = false;
@@ -50,20 +50,20 @@ impl Script {
     }
 
     /// Adds a load.
-    pub fn load(&mut self, hpa: u64, after: After) {
+    pub fn load(&mut self, hpa: u64, after: StepDependency) {
         self.push(hpa, Action::Load, after);
     }
 
     /// Adds a store; after a fence, the store waits for all earlier steps.
-    pub fn store(&mut self, hpa: u64, after: After) {
+    pub fn store(&mut self, hpa: u64, after: StepDependency) {
         let fence = std::mem::take(&mut self.fence);
-        let after = if fence { After::All } else { after };
+        let after = if fence { StepDependency::All } else { after };
         self.push(hpa, Action::Store, after);
     }
 
     /// Adds a write-back of a line (CLWB), which waits for earlier stores to the line.
     pub fn flush(&mut self, hpa: u64) {
-        self.push(hpa, Action::Flush, After::Nothing);
+        self.push(hpa, Action::Flush, StepDependency::Nothing);
     }
 
     /// Makes the next store wait for all earlier steps (SFENCE); loads do not wait.
@@ -80,7 +80,7 @@ impl Script {
     /// waits for all earlier steps, and the next step waits for the store.
     pub fn exchange(&mut self, hpa: u64) {
         self.fence = false;
-        self.push(hpa, Action::Store, After::All);
+        self.push(hpa, Action::Store, StepDependency::All);
         if let Some(step) = self.steps.back_mut() {
             step.cycles = std::mem::take(&mut self.cycles);
         }
@@ -88,28 +88,28 @@ impl Script {
     }
 
     /// Adds an atomic read-modify-write (LOCK).
-    pub fn atomic(&mut self, hpa: u64, after: After) {
+    pub fn atomic(&mut self, hpa: u64, after: StepDependency) {
         self.load(hpa, after);
         self.exchange(hpa);
     }
 
     /// Adds loads of every line of a range. The first waits as `first` says, the
     /// others for no step.
-    pub fn load_range(&mut self, hpa: u64, bytes: u64, first: After) {
+    pub fn load_range(&mut self, hpa: u64, bytes: u64, first: StepDependency) {
         let mut after = first;
         for at in lines(hpa, bytes) {
             self.load(at, after);
-            after = After::Nothing;
+            after = StepDependency::Nothing;
         }
     }
 
     /// Adds stores to every line of a range, then a write-back of each line. The first store
     /// waits as `first` says.
-    pub fn persist(&mut self, hpa: u64, bytes: u64, first: After) {
+    pub fn persist(&mut self, hpa: u64, bytes: u64, first: StepDependency) {
         let mut after = first;
         for at in lines(hpa, bytes) {
             self.store(at, after);
-            after = After::Nothing;
+            after = StepDependency::Nothing;
         }
         for at in lines(hpa, bytes) {
             self.flush(at);

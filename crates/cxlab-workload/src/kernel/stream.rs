@@ -11,11 +11,11 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, phase, share, whole_lines, within};
+use super::common::{Memory, MemoryNeed, phase, share, whole_lines, within};
 use super::stream_threads::{ELEMENT, Loop, SCALAR};
 use crate::error::WorkloadError;
 use crate::params::{entry, require};
-use crate::program::{Action, After, Phase, Program, Step};
+use crate::program::{Action, Phase, Program, Step, StepDependency};
 use crate::workload::{SourceContext, Workload, WorkloadForm};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<StreamKernels>(
@@ -86,7 +86,7 @@ impl Workload for StreamKernels {
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
         self.check()?;
         let bytes = self.elements * ELEMENT;
-        let need = Need::of_data(self.data, self.base, "elements", 3 * bytes);
+        let need = MemoryNeed::of_data(self.data, self.base, "elements", 3 * bytes);
         let start = need.place(ctx)?;
         let (first, lines) = share("elements", self.elements / LINE_ELEMENTS, ctx)?;
         let elements = (lines * LINE_ELEMENTS) as usize;
@@ -194,7 +194,7 @@ impl Program for Run {
         if array.is_none() {
             step.action = Action::Store;
             if let Some(each) = each {
-                step.after = After::Previous;
+                step.after = StepDependency::Previous;
                 step.cycles = if each == Loop::Copy { 0 } else { self.cycles };
             }
         }

@@ -15,12 +15,14 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, doubles, phase, within};
+use super::common::{Memory, MemoryNeed, aligned, doubles, phase, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::{entry, require};
 use crate::program::Phase;
-use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
+use crate::thread::{
+    ExecutionPlace, Handle, LoadedRange, Thread, ThreadContext, ThreadedKernel, Window,
+};
 use crate::workload::{Workload, WorkloadForm};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<StreamThreads>(
@@ -142,7 +144,7 @@ impl Workload for StreamThreads {
         self.check()?;
         // The line after the arrays is the barrier's counter.
         let bytes = 3 * self.array.0 + LINE_BYTES;
-        let need = Need::of_data(self.data, self.base, "array", bytes);
+        let need = MemoryNeed::of_data(self.data, self.base, "array", bytes);
         let first = need.place_for(ctx)?;
         let named = |each: &Loop| {
             let (loads, _) = each.arrays();
@@ -220,7 +222,7 @@ impl Run {
         let wide = self.params.access.0;
         let (from, to) = each.arrays();
         let limit = self.params.outstanding as usize;
-        let mut loads: VecDeque<(u64, Vec<Loaded>)> = VecDeque::with_capacity(limit);
+        let mut loads: VecDeque<(u64, Vec<LoadedRange>)> = VecDeque::with_capacity(limit);
         let mut stores = Window::new(limit);
         let mut next = part.start;
         while next < part.end || !loads.is_empty() {
@@ -285,8 +287,8 @@ impl ThreadedKernel for Arc<Run> {
         Run::first_touches(self)
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
-        let Place::Core { core } = place else {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
+        let ExecutionPlace::Core { core } = place else {
             return Vec::new();
         };
         let run = Arc::clone(self);

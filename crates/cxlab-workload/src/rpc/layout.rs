@@ -19,7 +19,7 @@ const HEADER: u64 = 16;
 
 /// The kind of a piece of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum PieceKind {
     /// A field that is a number.
     Number,
     /// The bytes of a string.
@@ -42,7 +42,7 @@ pub struct Piece {
     /// The bytes to write.
     pub bytes: Vec<u8>,
     /// The kind of the piece.
-    pub part: Part,
+    pub part: PieceKind,
     /// How many numbers the piece contains that are fields or elements of repeated fields.
     pub numbers: u32,
 }
@@ -165,7 +165,7 @@ impl Writer<'_> {
         addr
     }
 
-    fn piece(&mut self, addr: u64, bytes: Vec<u8>, part: Part, numbers: u32) {
+    fn piece(&mut self, addr: u64, bytes: Vec<u8>, part: PieceKind, numbers: u32) {
         self.object.pieces.push(Piece {
             addr,
             bytes,
@@ -192,7 +192,7 @@ impl Writer<'_> {
             let (bytes, part) = self.field(self.layout.schema.types[kind].fields[*place], values);
             let offset = self.layout.offset(kind, *place);
             fixed[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
-            let number = u32::from(part == Part::Number);
+            let number = u32::from(part == PieceKind::Number);
             numbers += number;
             if !self.append {
                 self.piece(early + offset, bytes, part, number);
@@ -204,21 +204,21 @@ impl Writer<'_> {
         fixed[8..16].copy_from_slice(&present.to_le_bytes());
         if !self.append {
             fixed.truncate(HEADER as usize);
-            self.piece(early, fixed, Part::Header, 0);
+            self.piece(early, fixed, PieceKind::Header, 0);
             return early;
         }
         let addr = self.allocate(size);
         self.object.allocations[listed].0 = addr;
-        self.piece(addr, fixed, Part::Whole, numbers);
+        self.piece(addr, fixed, PieceKind::Whole, numbers);
         addr
     }
 
     /// Writes the data that a field points to, and returns the field's bytes in the fixed part.
-    fn field(&mut self, field: Field, values: &[(usize, Value)]) -> (Vec<u8>, Part) {
+    fn field(&mut self, field: Field, values: &[(usize, Value)]) -> (Vec<u8>, PieceKind) {
         if !field.repeated {
             let part = match field.kind.size() {
-                Some(_) => Part::Number,
-                None => Part::Pointer,
+                Some(_) => PieceKind::Number,
+                None => PieceKind::Pointer,
             };
             let value = values.last().map(|(_, one)| self.element(field.kind, one));
             return (value.unwrap_or_default(), part);
@@ -239,10 +239,10 @@ impl Writer<'_> {
         };
         self.object.allocations[listed].0 = addr;
         let numbers = field.kind.size().map_or(0, |_| values.len() as u32);
-        self.piece(addr, array, Part::Array, numbers);
+        self.piece(addr, array, PieceKind::Array, numbers);
         let mut slot = addr.to_le_bytes().to_vec();
         slot.extend((values.len() as u64).to_le_bytes());
-        (slot, Part::Pointer)
+        (slot, PieceKind::Pointer)
     }
 
     /// Writes the data that a value points to, and returns the value's bytes in the fixed part
@@ -259,7 +259,7 @@ impl Writer<'_> {
                 if length > 0 {
                     addr = self.allocate(length);
                     self.object.allocations.push((addr, length));
-                    self.piece(addr, bytes.clone(), Part::Data, 0);
+                    self.piece(addr, bytes.clone(), PieceKind::Data, 0);
                 }
                 let mut slot = addr.to_le_bytes().to_vec();
                 slot.extend(length.to_le_bytes());

@@ -10,7 +10,7 @@ pub mod message;
 pub mod schema;
 pub mod shapes;
 
-pub use layout::{Layout, Object, Part, Piece};
+pub use layout::{Layout, Object, Piece, PieceKind};
 pub use message::{Message, Value, WireError};
 pub use schema::{Field, Kind, MessageType, Schema};
 pub use shapes::{Bench, Shape};

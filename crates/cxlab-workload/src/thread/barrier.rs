@@ -44,7 +44,7 @@ impl Barrier {
 
 /// The error of a barrier that some parts wait at after others have ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Abandoned {
+pub struct AbandonedBarrier {
     /// Parts that wait at the barrier.
     pub waiting: usize,
     /// Parts that began.
@@ -55,8 +55,11 @@ pub struct Abandoned {
 /// which they wait.
 ///
 /// # Errors
-/// [`Abandoned`] if some wait at the barrier and others have ended.
-pub async fn side_by_side(parts: Vec<SideBySide<'_>>, barrier: &Barrier) -> Result<(), Abandoned> {
+/// [`AbandonedBarrier`] if some wait at the barrier and others have ended.
+pub async fn side_by_side(
+    parts: Vec<SideBySide<'_>>,
+    barrier: &Barrier,
+) -> Result<(), AbandonedBarrier> {
     let running = parts.into_iter().map(Some).collect();
     Together { running, barrier }.await
 }
@@ -67,7 +70,7 @@ struct Together<'t> {
 }
 
 impl Future for Together<'_> {
-    type Output = Result<(), Abandoned>;
+    type Output = Result<(), AbandonedBarrier>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let barrier = self.barrier;
@@ -90,7 +93,7 @@ impl Future for Together<'_> {
             }
             let of = self.running.len();
             if live < of {
-                return Poll::Ready(Err(Abandoned { waiting, of }));
+                return Poll::Ready(Err(AbandonedBarrier { waiting, of }));
             }
             barrier.waiting.store(0, Ordering::Relaxed);
             barrier.passed.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +127,7 @@ mod tests {
         meet.iter().enumerate().map(part).collect()
     }
 
-    fn run(meet: &'static [bool]) -> (Result<(), Abandoned>, Image) {
+    fn run(meet: &'static [bool]) -> (Result<(), AbandonedBarrier>, Image) {
         let image = Image::new();
         let result = Arc::new(std::sync::Mutex::new(Ok(())));
         let told = Arc::clone(&result);
@@ -150,6 +153,6 @@ mod tests {
     #[test]
     fn a_barrier_that_not_all_reach_is_an_error() {
         let (ended, _) = run(&[true, false, true]);
-        assert_eq!(ended, Err(Abandoned { waiting: 2, of: 3 }));
+        assert_eq!(ended, Err(AbandonedBarrier { waiting: 2, of: 3 }));
     }
 }

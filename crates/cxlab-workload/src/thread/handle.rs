@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use cxlab_engine::units::LINE_BYTES;
 
 use super::op::{AtomicKind, BIAS_REGISTER, Direction, ThreadOp};
-use super::runtime::{Identity, Shared, Token, UNCOUNTED};
+use super::runtime::{Identity, ThreadShared, Token, UNCOUNTED};
 
 /// The interface through which the code of a thread issues operations.
 ///
@@ -27,7 +27,7 @@ pub struct Value<'t> {
 }
 
 /// A future for the bytes of a range that is being loaded.
-pub struct Loaded<'t>(Value<'t>);
+pub struct LoadedRange<'t>(Value<'t>);
 
 impl Handle {
     pub(super) fn new(identity: Identity) -> Handle {
@@ -35,7 +35,7 @@ impl Handle {
     }
 
     #[inline]
-    fn reach<R>(&self, act: impl FnOnce(&mut Shared) -> R) -> R {
+    fn reach<R>(&self, act: impl FnOnce(&mut ThreadShared) -> R) -> R {
         match self.0.reach(act) {
             Some(result) => result,
             None => panic!("a handle was used outside of the code of its thread"),
@@ -119,22 +119,22 @@ impl Handle {
     }
 
     /// Loads a range of at least 1 B, with as many lines in flight as the executor allows.
-    pub fn read_range(&self, addr: u64, bytes: u64) -> Loaded<'_> {
+    pub fn read_range(&self, addr: u64, bytes: u64) -> LoadedRange<'_> {
         self.load_range(addr, bytes, false)
     }
 
     /// Loads a range that the thread will store: caches request ownership of its lines at once.
-    pub fn read_range_to_store(&self, addr: u64, bytes: u64) -> Loaded<'_> {
+    pub fn read_range_to_store(&self, addr: u64, bytes: u64) -> LoadedRange<'_> {
         self.load_range(addr, bytes, true)
     }
 
-    fn load_range(&self, addr: u64, bytes: u64, to_store: bool) -> Loaded<'_> {
+    fn load_range(&self, addr: u64, bytes: u64, to_store: bool) -> LoadedRange<'_> {
         let op = ThreadOp::ReadRange {
             addr,
             bytes,
             to_store,
         };
-        Loaded(self.issue_with(op, |buffer| buffer.resize(bytes as usize, 0)))
+        LoadedRange(self.issue_with(op, |buffer| buffer.resize(bytes as usize, 0)))
     }
 
     /// Stores a range of at least 1 B.
@@ -280,7 +280,7 @@ impl Drop for Value<'_> {
     }
 }
 
-impl Future for Loaded<'_> {
+impl Future for LoadedRange<'_> {
     type Output = Vec<u8>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<u8>> {

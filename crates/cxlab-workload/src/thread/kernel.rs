@@ -47,7 +47,7 @@ pub struct ThreadContext {
 
 /// A core or processing element that threads can run on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ExecutionPlace {
     /// A core of the host.
     Core {
         /// The core's number, from 0.
@@ -62,9 +62,9 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl ExecutionPlace {
     /// The first processing element of the first accelerator.
-    pub const FIRST_ELEMENT: Place = Place::Element {
+    pub const FIRST_ELEMENT: ExecutionPlace = ExecutionPlace::Element {
         accelerator: 0,
         element: 0,
     };
@@ -72,15 +72,15 @@ impl Place {
 
 impl ThreadContext {
     /// Every place of the system: the cores, then the processing elements of each accelerator.
-    pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
+    pub fn places(&self) -> impl Iterator<Item = ExecutionPlace> + use<> {
         let (accelerators, elements) = (self.accelerators, self.elements);
         let element = move |accelerator| {
-            (0..elements).map(move |element| Place::Element {
+            (0..elements).map(move |element| ExecutionPlace::Element {
                 accelerator,
                 element,
             })
         };
-        let cores = (0..self.cores).map(|core| Place::Core { core });
+        let cores = (0..self.cores).map(|core| ExecutionPlace::Core { core });
         cores.chain((0..accelerators).flat_map(element))
     }
 }
@@ -93,7 +93,7 @@ impl ThreadedKernel for NoThreads {
         &[]
     }
 
-    fn threads(&self, _: Place) -> Vec<Thread> {
+    fn threads(&self, _: ExecutionPlace) -> Vec<Thread> {
         Vec::new()
     }
 
@@ -124,7 +124,7 @@ pub trait ThreadedKernel: Send + Sync {
     }
 
     /// The threads of one core or processing element; empty where the kernel has no work for it.
-    fn threads(&self, place: Place) -> Vec<Thread>;
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread>;
 
     /// Whether each thread's code depends on nothing but the values of its own operations, so
     /// that the code reaches the same point when it is run again with the same values. Only then

@@ -36,9 +36,9 @@ pub mod runtime;
 #[cfg(doc)]
 use crate::image::Image;
 
-pub use barrier::{Abandoned, Barrier, SideBySide, side_by_side};
-pub use handle::{Handle, Loaded, Value, Window};
-pub use kernel::{Bases, NoThreads, Place, ThreadContext, ThreadedKernel};
+pub use barrier::{AbandonedBarrier, Barrier, SideBySide, side_by_side};
+pub use handle::{Handle, LoadedRange, Value, Window};
+pub use kernel::{Bases, ExecutionPlace, NoThreads, ThreadContext, ThreadedKernel};
 pub use op::{AtomicKind, BIAS_REGISTER, Direction, SCRATCH_BASE, SCRATCH_SPAN, ThreadOp, scratch};
-pub use reference::{Order, Stuck, run_kernel, run_threads, run_traced};
-pub use runtime::{Next, Thread, Token, UNCOUNTED};
+pub use reference::{Order, StuckThreads, run_kernel, run_threads, run_traced};
+pub use runtime::{NextAction, Thread, Token, UNCOUNTED};

@@ -12,7 +12,7 @@ use cxlab_engine::units::Hpa;
 
 use super::kernel::{ThreadContext, ThreadedKernel};
 use super::op::{Direction, ThreadOp};
-use super::runtime::{Next, Thread, Token};
+use super::runtime::{NextAction, Thread, Token};
 use crate::image::Image;
 
 /// First address of allocations: 2^50, between CXL memory and the host's own memory.
@@ -33,7 +33,7 @@ pub enum Order {
 
 /// Why threads did not run to their end, or not with the right result.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Stuck {
+pub enum StuckThreads {
     /// All threads that have not finished wait for one another.
     Deadlock {
         /// The number of each waiting thread, and its oldest operation.
@@ -52,17 +52,19 @@ pub enum Stuck {
     Wrong(String),
 }
 
-impl fmt::Display for Stuck {
+impl fmt::Display for StuckThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stuck::Deadlock { waiting } => write!(f, "threads wait for one another: {waiting:?}"),
-            Stuck::Fault { thread, op, why } => write!(f, "thread {thread}: {op:?}: {why}"),
-            Stuck::Wrong(message) => f.write_str(message),
+            StuckThreads::Deadlock { waiting } => {
+                write!(f, "threads wait for one another: {waiting:?}")
+            }
+            StuckThreads::Fault { thread, op, why } => write!(f, "thread {thread}: {op:?}: {why}"),
+            StuckThreads::Wrong(message) => f.write_str(message),
         }
     }
 }
 
-impl std::error::Error for Stuck {}
+impl std::error::Error for StuckThreads {}
 
 struct Running {
     thread: Thread,
@@ -80,8 +82,8 @@ struct Machine<'i> {
 /// Runs threads to their end and returns the number of operations executed.
 ///
 /// # Errors
-/// A [`Stuck`] if a thread does not reach its end.
-pub fn run_threads(threads: Vec<Thread>, image: &Image, order: Order) -> Result<u64, Stuck> {
+/// A [`StuckThreads`] if a thread does not reach its end.
+pub fn run_threads(threads: Vec<Thread>, image: &Image, order: Order) -> Result<u64, StuckThreads> {
     run_traced(threads, image, order, |_, _| {})
 }
 
@@ -95,7 +97,7 @@ pub fn run_traced(
     image: &Image,
     order: Order,
     mut trace: impl FnMut(usize, ThreadOp),
-) -> Result<u64, Stuck> {
+) -> Result<u64, StuckThreads> {
     let start = |thread| Running {
         thread,
         pending: VecDeque::new(),
@@ -128,7 +130,7 @@ pub fn run_traced(
             let oldest = |one: &Running| one.pending.front().map(|(_, op)| *op);
             let waiting = running.iter().enumerate().filter(|(_, one)| waits(one));
             let waiting = waiting.map(|(number, one)| (number, oldest(one))).collect();
-            return Err(Stuck::Deadlock { waiting });
+            return Err(StuckThreads::Deadlock { waiting });
         };
         if let Some(op) = running[thread].finish(at, &mut machine) {
             trace(thread, op);
@@ -141,17 +143,17 @@ pub fn run_traced(
 /// number of operations executed.
 ///
 /// # Errors
-/// A [`Stuck`] if a thread does not reach its end or the result is wrong.
+/// A [`StuckThreads`] if a thread does not reach its end or the result is wrong.
 pub fn run_kernel(
     kernel: &dyn ThreadedKernel,
     context: &ThreadContext,
     order: Order,
-) -> Result<u64, Stuck> {
+) -> Result<u64, StuckThreads> {
     let image = Image::new();
     kernel.prepare(&image);
     let threads = context.places().flat_map(|place| kernel.threads(place));
     let done = run_threads(threads.collect(), &image, order)?;
-    kernel.check(&image).map_err(Stuck::Wrong)?;
+    kernel.check(&image).map_err(StuckThreads::Wrong)?;
     Ok(done)
 }
 
@@ -188,12 +190,12 @@ fn choose(
 
 impl Running {
     /// Takes operations from the thread up to the limit of operations in flight.
-    fn fill(&mut self, number: usize) -> Result<(), Stuck> {
+    fn fill(&mut self, number: usize) -> Result<(), StuckThreads> {
         while !self.finished && self.pending.len() < OUTSTANDING {
             match self.thread.next_op() {
-                Next::Op(token, op, _) => {
+                NextAction::Op(token, op, _) => {
                     if let Some(why) = op.fault() {
-                        return Err(Stuck::Fault {
+                        return Err(StuckThreads::Fault {
                             thread: number,
                             op,
                             why,
@@ -201,8 +203,8 @@ impl Running {
                     }
                     self.pending.push_back((token, op));
                 }
-                Next::Blocked => break,
-                Next::Finished => self.finished = true,
+                NextAction::Blocked => break,
+                NextAction::Finished => self.finished = true,
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ pub const UNCOUNTED: u8 = u8::MAX;
 
 /// What a thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum NextAction {
     /// The thread issues this operation, in this phase of its kernel or [`UNCOUNTED`].
     Op(Token, ThreadOp, u8),
     /// The thread waits for one of its outstanding operations.
@@ -39,7 +39,7 @@ pub enum Next {
 /// is run again with the same inputs.
 #[derive(Clone, Default)]
 struct Log {
-    /// The [`Happened`] values one after another, encoded by postcard.
+    /// The [`ThreadInput`] values one after another, encoded by postcard.
     bytes: Vec<u8>,
     /// Calls of [`Thread::next_op`] with an effect since the last value in `bytes`.
     asked: u64,
@@ -47,7 +47,7 @@ struct Log {
 
 /// One input of a thread: a call, a completion, or bytes.
 #[derive(Serialize, Deserialize)]
-enum Happened {
+enum ThreadInput {
     /// [`Thread::next_op`] was called this many times, each time with an effect.
     Asked(u64),
     /// The operation with this token number completed with this value.
@@ -57,15 +57,15 @@ enum Happened {
 }
 
 impl Log {
-    fn write(&mut self, happened: &Happened) {
+    fn write(&mut self, happened: &ThreadInput) {
         if self.asked > 0 {
-            let asked = Happened::Asked(std::mem::take(&mut self.asked));
+            let asked = ThreadInput::Asked(std::mem::take(&mut self.asked));
             self.append(&asked);
         }
         self.append(happened);
     }
 
-    fn append(&mut self, happened: &Happened) {
+    fn append(&mut self, happened: &ThreadInput) {
         let bytes = std::mem::take(&mut self.bytes);
         self.bytes = match postcard::to_extend(happened, bytes) {
             Ok(bytes) => bytes,
@@ -96,7 +96,7 @@ struct Slot {
 }
 
 /// The state that a thread's code and its executor share.
-pub(super) struct Shared {
+pub(super) struct ThreadShared {
     slots: Slab<Slot>,
     queue: VecDeque<(Token, ThreadOp, u8)>,
     phase: u8,
@@ -104,7 +104,7 @@ pub(super) struct Shared {
     ready: bool,
 }
 
-impl Shared {
+impl ThreadShared {
     /// Issues an operation in the current phase.
     #[inline]
     pub fn issue(&mut self, op: ThreadOp) -> Token {
@@ -188,7 +188,7 @@ impl Shared {
 
 /// Whether a call of [`Thread::next_op`] would have no effect; also true after the code has ended.
 #[inline]
-fn is_waiting(shared: Option<&Shared>) -> bool {
+fn is_waiting(shared: Option<&ThreadShared>) -> bool {
     shared.is_none_or(|shared| shared.queue.is_empty() && !shared.ready)
 }
 
@@ -199,22 +199,22 @@ thread_local! {
     /// A lock in each handle would work as well, because code and executor never run at the same
     /// time, but costs more than everything else: an operation takes 230 ns with a lock, and
     /// 60 ns with this (`benches/threads.rs`).
-    static CURRENT: RefCell<Option<Box<Shared>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Box<ThreadShared>>> = const { RefCell::new(None) };
 }
 
 /// Identifies the thread that a handle belongs to, by the address of its
-/// [`Shared`], which never moves.
+/// [`ThreadShared`], which never moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity(usize);
 
 impl Identity {
-    fn of(shared: &Shared) -> Identity {
+    fn of(shared: &ThreadShared) -> Identity {
         Identity(std::ptr::from_ref(shared).addr())
     }
 
     /// Calls `act` with the shared state; `None` outside of the code that the handle belongs to.
     #[inline]
-    pub fn reach<R>(self, act: impl FnOnce(&mut Shared) -> R) -> Option<R> {
+    pub fn reach<R>(self, act: impl FnOnce(&mut ThreadShared) -> R) -> Option<R> {
         CURRENT.with_borrow_mut(|current| {
             let shared = current.as_deref_mut()?;
             (Identity::of(shared) == self).then(|| act(shared))
@@ -223,19 +223,19 @@ impl Identity {
 }
 
 /// Moves a thread's shared state into [`CURRENT`] while its code runs, and back when dropped.
-struct Lent<'a> {
-    home: &'a mut Option<Box<Shared>>,
-    outer: Option<Box<Shared>>,
+struct LentState<'a> {
+    home: &'a mut Option<Box<ThreadShared>>,
+    outer: Option<Box<ThreadShared>>,
 }
 
-impl Lent<'_> {
-    fn new(home: &mut Option<Box<Shared>>) -> Lent<'_> {
+impl LentState<'_> {
+    fn new(home: &mut Option<Box<ThreadShared>>) -> LentState<'_> {
         let outer = CURRENT.replace(home.take());
-        Lent { home, outer }
+        LentState { home, outer }
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for LentState<'_> {
     fn drop(&mut self) {
         *self.home = CURRENT.replace(self.outer.take());
     }
@@ -249,7 +249,7 @@ impl Drop for Lent<'_> {
 pub struct Thread {
     code: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// `None` only while the code runs.
-    shared: Option<Box<Shared>>,
+    shared: Option<Box<ThreadShared>>,
     /// The inputs so far; `None` when no checkpoint will be saved.
     log: Option<Box<Log>>,
 }
@@ -285,11 +285,11 @@ impl SaveState for Thread {
             let (happened, after) = postcard::take_from_bytes(rest).map_err(wrong)?;
             rest = after;
             self.again(match happened {
-                Happened::Asked(count) => Happened::Asked(more(count)?),
+                ThreadInput::Asked(count) => ThreadInput::Asked(more(count)?),
                 other => other,
             })?;
         }
-        self.again(Happened::Asked(more(asked)?))?;
+        self.again(ThreadInput::Asked(more(asked)?))?;
         self.log = Some(Box::new(Log { bytes, asked }));
         Ok(())
     }
@@ -305,7 +305,7 @@ impl Thread {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let shared = Box::new(Shared {
+        let shared = Box::new(ThreadShared {
             slots: Slab::default(),
             queue: VecDeque::new(),
             phase: 0,
@@ -313,7 +313,7 @@ impl Thread {
         });
         let handle = Handle::new(Identity::of(&shared));
         let mut shared = Some(shared);
-        let lent = Lent::new(&mut shared);
+        let lent = LentState::new(&mut shared);
         let code: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(code(handle));
         drop(lent);
         Thread {
@@ -330,9 +330,9 @@ impl Thread {
     }
 
     /// Applies one logged input again.
-    fn again(&mut self, happened: Happened) -> Result<(), StateError> {
+    fn again(&mut self, happened: ThreadInput) -> Result<(), StateError> {
         match happened {
-            Happened::Asked(count) => {
+            ThreadInput::Asked(count) => {
                 for _ in 0..count {
                     // A log has no calls without effect.
                     if is_waiting(self.shared.as_deref()) {
@@ -341,7 +341,7 @@ impl Thread {
                     self.next_op();
                 }
             }
-            Happened::Completed(token, value) => {
+            ThreadInput::Completed(token, value) => {
                 let shared = self.shared.as_mut().ok_or_else(another)?;
                 let slot = shared.slots.get(token).ok_or_else(another)?;
                 if matches!(slot.state, State::Free | State::Done) {
@@ -349,7 +349,7 @@ impl Thread {
                 }
                 shared.complete(Token(token), value);
             }
-            Happened::Bytes(token, offset, bytes) => {
+            ThreadInput::Bytes(token, offset, bytes) => {
                 let shared = self.shared.as_mut().ok_or_else(another)?;
                 let slot = shared.slots.get_mut(token).ok_or_else(another)?;
                 let end = (offset as usize).checked_add(bytes.len());
@@ -360,10 +360,10 @@ impl Thread {
         Ok(())
     }
 
-    /// Returns the thread's next step. After [`Next::Blocked`], the result changes only by a
-    /// completion; after [`Next::Finished`], never.
+    /// Returns the thread's next step. After [`NextAction::Blocked`], the result changes only by a
+    /// completion; after [`NextAction::Finished`], never.
     #[inline]
-    pub fn next_op(&mut self) -> Next {
+    pub fn next_op(&mut self) -> NextAction {
         if let Some(log) = &mut self.log
             && !is_waiting(self.shared.as_deref())
         {
@@ -371,18 +371,18 @@ impl Thread {
         }
         loop {
             let Some(shared) = &mut self.shared else {
-                return Next::Finished;
+                return NextAction::Finished;
             };
             if let Some((token, op, phase)) = shared.queue.pop_front() {
-                return Next::Op(token, op, phase);
+                return NextAction::Op(token, op, phase);
             }
             let Some(code) = &mut self.code else {
-                return Next::Finished;
+                return NextAction::Finished;
             };
             if !std::mem::take(&mut shared.ready) {
-                return Next::Blocked;
+                return NextAction::Blocked;
             }
-            let lent = Lent::new(&mut self.shared);
+            let lent = LentState::new(&mut self.shared);
             let mut context = Context::from_waker(Waker::noop());
             if code.as_mut().poll(&mut context).is_ready() {
                 self.code = None;
@@ -398,7 +398,7 @@ impl Thread {
     #[inline]
     pub fn complete(&mut self, token: Token, value: u64) {
         if let Some(log) = &mut self.log {
-            log.write(&Happened::Completed(token.0, value));
+            log.write(&ThreadInput::Completed(token.0, value));
         }
         if let Some(shared) = &mut self.shared {
             shared.complete(token, value);
@@ -413,7 +413,7 @@ impl Thread {
     pub fn put_bytes(&mut self, token: Token, offset: u64, bytes: &[u8]) {
         let start = offset as usize;
         if let Some(log) = &mut self.log {
-            log.write(&Happened::Bytes(token.0, offset, bytes.to_vec()));
+            log.write(&ThreadInput::Bytes(token.0, offset, bytes.to_vec()));
         }
         if let Some(shared) = &mut self.shared {
             shared.bytes(token)[start..start + bytes.len()].copy_from_slice(bytes);
@@ -437,7 +437,7 @@ impl Thread {
 impl Drop for Thread {
     /// The code may own futures, which free their slots when they are dropped.
     fn drop(&mut self) {
-        let lent = Lent::new(&mut self.shared);
+        let lent = LentState::new(&mut self.shared);
         self.code = None;
         drop(lent);
     }

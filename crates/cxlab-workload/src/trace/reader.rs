@@ -7,7 +7,7 @@ use super::block::{self, BlockCursor, BlockHeader, BlockStats, HEADER_BYTES};
 use super::header::read_part;
 use super::writer::Footer;
 use super::{Header, Record, TAG_BLOCK, TAG_FOOTER};
-use crate::error::{Place, TraceError};
+use crate::error::{FilePlace, TraceError};
 
 /// Reads a `.cxlt` trace as a stream and keeps one block in memory.
 ///
@@ -41,7 +41,7 @@ impl<R: Read> TraceReader<R> {
     /// When `input` does not begin with the header of a `.cxlt` trace.
     pub fn new(mut input: R, path: &Path) -> Result<Self, TraceError> {
         let (header, at) = Header::read(&mut input).map_err(|fault| {
-            let place = Place::Offset(fault.offset);
+            let place = FilePlace::Offset(fault.offset);
             TraceError::new(path, place, fault.field, fault.message)
         })?;
         Ok(TraceReader {
@@ -228,7 +228,7 @@ impl<R: Read> TraceReader<R> {
         // The current block is the last one counted while records of it remain, and the
         // block after it otherwise.
         let behind = u64::from(self.block.left() > 0);
-        let place = Place::Block {
+        let place = FilePlace::Block {
             index: self.stats.blocks.saturating_sub(behind),
             offset: self.block_at,
         };
@@ -254,5 +254,5 @@ pub(crate) fn looks_like_cxlt(start: &[u8]) -> bool {
 
 /// Converts an [`io::Error`] of a writer to a trace error.
 pub(crate) fn write_error(path: &Path, error: &io::Error) -> TraceError {
-    TraceError::io(path, Place::File, "write the trace", error)
+    TraceError::io(path, FilePlace::File, "write the trace", error)
 }

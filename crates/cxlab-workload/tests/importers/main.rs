@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cxlab_workload::import::{FORMATS, Records};
 use cxlab_workload::trace::Record;
-use cxlab_workload::{OpKind, Place, Summary, TraceError, head, import, info};
+use cxlab_workload::{FilePlace, OpKind, Summary, TraceError, head, import, info};
 use proptest::prelude::*;
 
 /// A temporary folder of one test.
@@ -264,7 +264,7 @@ const WRONG_LINES: &[&str] = &[
 ];
 
 /// Checks the place and the words of an error in a file.
-fn check_mistake(format: &str, contents: &[u8], place: Place, words: &str) {
+fn check_mistake(format: &str, contents: &[u8], place: FilePlace, words: &str) {
     let folder = Folder::new("mistakes");
     let path = folder.file("input", contents);
     let error = read(&path, Some(format)).unwrap_err();
@@ -280,11 +280,11 @@ fn mistakes_in_text_are_named_by_file_line_field_value_and_what_is_allowed() {
         let (case, words) = row.split_once(" => ").unwrap();
         let (place, contents) = case.split_once(": ").unwrap();
         let (format, line) = place.split_once(' ').unwrap();
-        let line = Place::Line(line.parse().unwrap());
+        let line = FilePlace::Line(line.parse().unwrap());
         check_mistake(format, contents.as_bytes(), line, words);
     }
     let long = [b"0 R 0\n".to_vec(), vec![b'a'; 70_000]].concat();
-    check_mistake("text", &long, Place::Line(2), "longer than");
+    check_mistake("text", &long, FilePlace::Line(2), "longer than");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn mistakes_in_bytes_are_named_by_file_offset_field_value_and_what_is_allowed() 
         ),
         ("champsim", &branch[..70], 64, "found 6 bytes of a record"),
     ] {
-        check_mistake(format, contents, Place::Offset(offset), words);
+        check_mistake(format, contents, FilePlace::Offset(offset), words);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, SimTime};
-use cxlab_workload::{Action, After, LOCAL_BASE, Program, SourceContext, Step};
+use cxlab_workload::{Action, LOCAL_BASE, Program, SourceContext, Step, StepDependency};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -206,10 +206,10 @@ fn triad_loads_b_and_c_and_stores_a() {
         .map(|step| (step.hpa.0, step.action, step.after, step.cycles, step.ends))
         .collect();
     let expected = [
-        (192, Action::Load, After::Nothing, 0, false),
-        (256, Action::Load, After::Nothing, 0, false),
-        (128, Action::Store, After::Previous, 5, true),
-        (200, Action::Load, After::Nothing, 0, false),
+        (192, Action::Load, StepDependency::Nothing, 0, false),
+        (256, Action::Load, StepDependency::Nothing, 0, false),
+        (128, Action::Store, StepDependency::Previous, 5, true),
+        (200, Action::Load, StepDependency::Nothing, 0, false),
     ];
     assert_eq!(triad, expected);
 }
@@ -220,7 +220,11 @@ fn random_reads_depend_on_each_other_and_touch_every_place_once_a_lap() {
     let steps = run("random-read", &params, &source_context(0, 1), 3);
     let loads: Vec<_> = steps.iter().filter(|step| step.phase > 0).collect();
     assert_eq!(loads.len(), 3 * 1024);
-    assert!(loads.iter().all(|step| step.after == After::Previous));
+    assert!(
+        loads
+            .iter()
+            .all(|step| step.after == StepDependency::Previous)
+    );
     assert!(loads.iter().all(|step| step.action == Action::Load));
     for lap in loads.chunks(1024) {
         let places: BTreeSet<_> = lap.iter().map(|step| step.hpa.0).collect();
@@ -293,10 +297,10 @@ fn part(step: &Step) -> String {
         _ => "record",
     };
     let after = match step.after {
-        After::Nothing => "",
-        After::Previous | After::Back(1) => " <",
-        After::Back(_) => " < far",
-        After::All => " <<",
+        StepDependency::Nothing => "",
+        StepDependency::Previous | StepDependency::Back(1) => " <",
+        StepDependency::Back(_) => " < far",
+        StepDependency::All => " <<",
     };
     format!("{action} {part}{after}")
 }
@@ -370,7 +374,7 @@ fn nothing_is_valid_before_it_is_persistent() {
         for step in run("key-value", &params, &source_context(0, 1), 9) {
             let in_pages = (step.hpa < LOCAL_BASE) == (data == "cxl");
             let line = step.hpa.line();
-            if step.after == After::All {
+            if step.after == StepDependency::All {
                 leaving.clear();
             }
             if step.action == Action::Store {

@@ -7,8 +7,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_workload::rpc::{Bench, Kind, Message, Schema, Value};
 use cxlab_workload::thread::{
-    Direction, Next, Order, Place, ThreadContext, ThreadOp, ThreadedKernel, run_threads,
-    run_traced, scratch,
+    Direction, ExecutionPlace, NextAction, Order, ThreadContext, ThreadOp, ThreadedKernel,
+    run_threads, run_traced, scratch,
 };
 use cxlab_workload::{Image, LOCAL_BASE};
 use serde_json::json;
@@ -245,9 +245,9 @@ fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
         let more = json!({"outstanding": outstanding, "field_cycles": 0, "width": 4096});
         let kernel = kernel("serialize", "cxl-cache", bench, &more);
         let image = Image::new();
-        let host = kernel.threads(Place::Core { core: 0 });
+        let host = kernel.threads(ExecutionPlace::Core { core: 0 });
         run_threads(host, &image, Order::Sequential).unwrap();
-        let mut card = kernel.threads(Place::Element {
+        let mut card = kernel.threads(ExecutionPlace::Element {
             accelerator: 0,
             element: 0,
         });
@@ -257,9 +257,9 @@ fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
             for (number, thread) in card.iter_mut().enumerate() {
                 running += loop {
                     match thread.next_op() {
-                        Next::Op(token, op, _) => asked.push((number, token, op)),
-                        Next::Finished => break 0,
-                        Next::Blocked => break 1,
+                        NextAction::Op(token, op, _) => asked.push((number, token, op)),
+                        NextAction::Finished => break 0,
+                        NextAction::Blocked => break 1,
                     }
                 };
             }

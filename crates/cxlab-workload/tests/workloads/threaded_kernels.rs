@@ -3,8 +3,8 @@
 use cxlab_engine::units::Hpa;
 use cxlab_workload::pattern::CATALOG;
 use cxlab_workload::thread::{
-    AtomicKind, Direction, Next, Order, Place, SCRATCH_BASE, Thread, ThreadOp, ThreadedKernel,
-    Token, run_kernel,
+    AtomicKind, Direction, ExecutionPlace, NextAction, Order, SCRATCH_BASE, Thread, ThreadOp,
+    ThreadedKernel, Token, run_kernel,
 };
 use cxlab_workload::{Image, LOCAL_BASE};
 use serde_json::{Value, json};
@@ -177,14 +177,14 @@ fn an_executor_that_loses_updates_is_found() {
 /// The next operation of a thread without an operation in flight; `None` at its end.
 fn only(thread: &mut Thread) -> Option<(Token, ThreadOp)> {
     match thread.next_op() {
-        Next::Op(token, op, _) => Some((token, op)),
-        Next::Blocked => panic!("it waits for nothing"),
-        Next::Finished => None,
+        NextAction::Op(token, op, _) => Some((token, op)),
+        NextAction::Blocked => panic!("it waits for nothing"),
+        NextAction::Finished => None,
     }
 }
 
 /// The operations of the only thread of a place, executed one after the other.
-fn operations(kernel: &dyn ThreadedKernel, place: Place) -> Vec<ThreadOp> {
+fn operations(kernel: &dyn ThreadedKernel, place: ExecutionPlace) -> Vec<ThreadOp> {
     let image = Image::new();
     kernel.prepare(&image);
     let mut threads = kernel.threads(place);
@@ -192,15 +192,15 @@ fn operations(kernel: &dyn ThreadedKernel, place: Place) -> Vec<ThreadOp> {
     let (mut ops, mut under_way) = (Vec::new(), std::collections::VecDeque::new());
     loop {
         match threads[0].next_op() {
-            Next::Op(token, op, _) => {
+            NextAction::Op(token, op, _) => {
                 ops.push(op);
                 under_way.push_back((token, op));
             }
-            Next::Blocked => {
+            NextAction::Blocked => {
                 let (token, op) = under_way.pop_front().unwrap();
                 threads[0].complete(token, perform(&image, op));
             }
-            Next::Finished => return ops,
+            NextAction::Finished => return ops,
         }
     }
 }
@@ -227,9 +227,9 @@ fn perform(image: &Image, op: ThreadOp) -> u64 {
     }
 }
 
-const fn processing_element(element: usize) -> Place {
+const fn processing_element(element: usize) -> ExecutionPlace {
     let accelerator = 0;
-    Place::Element {
+    ExecutionPlace::Element {
         accelerator,
         element,
     }
@@ -314,7 +314,7 @@ fn reads_beside_writes(pattern: &str, posted: u64) -> (usize, usize) {
     let mut open: Vec<(Token, ThreadOp)> = Vec::new();
     loop {
         match thread.next_op() {
-            Next::Op(token, op, _) => {
+            NextAction::Op(token, op, _) => {
                 if let ThreadOp::Dma {
                     direction,
                     host_addr,
@@ -331,12 +331,12 @@ fn reads_beside_writes(pattern: &str, posted: u64) -> (usize, usize) {
                 open.push((token, op));
             }
             // The writes are completed last.
-            Next::Blocked => {
+            NextAction::Blocked => {
                 let other = open.iter().position(|one| written(one).is_none());
                 let (token, op) = open.remove(other.unwrap_or(0));
                 thread.complete(token, perform(&image, op));
             }
-            Next::Finished => break,
+            NextAction::Finished => break,
         }
     }
     let pair = [Direction::ToDevice, Direction::ToHost];

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
 use cxlab_workload::thread::{
-    Direction, Handle, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel, scratch,
+    Direction, ExecutionPlace, Handle, Thread, ThreadContext, ThreadOp, ThreadedKernel, scratch,
 };
 use cxlab_workload::{Image, Phase, Workload, WorkloadError, WorkloadForm};
 
@@ -85,17 +85,17 @@ impl ThreadedKernel for Kernel {
         &self.phases
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let number = match place {
-            Place::Core { core } => core as u64,
-            Place::Element {
+            ExecutionPlace::Core { core } => core as u64,
+            ExecutionPlace::Element {
                 accelerator,
                 element,
             } => (self.context.cores + accelerator * self.context.elements + element) as u64,
         };
         let device = match place {
-            Place::Core { .. } => None,
-            Place::Element { accelerator, .. } => Some(accelerator as u16),
+            ExecutionPlace::Core { .. } => None,
+            ExecutionPlace::Element { accelerator, .. } => Some(accelerator as u16),
         };
         let one = One {
             stress: self.stress.clone(),

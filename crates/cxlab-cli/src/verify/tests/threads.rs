@@ -17,7 +17,7 @@ fn threads(
     plan: &Plan,
     placement: &str,
     script: impl FnOnce(&mut dyn Listener),
-) -> Result<Verified, VerifyError> {
+) -> Result<Verification, VerifyError> {
     verify(plan, placement.parse().unwrap(), ASSUMED, Threads(script))
 }
 

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cxlab_engine::units::Hpa;
 use cxlab_vm::device::{Launch, PAGE, Page};
-use cxlab_vm::memory::Place as Line;
-use cxlab_wasm::{Call, Placed, Program, Reach, Running, Stopped, WorkItem};
+use cxlab_vm::memory::GuestLineAddr as Line;
+use cxlab_wasm::{BytePlace, Call, Program, Reach, RunningCall, StopReason, WorkItem};
 use cxlab_workload::Image;
 use cxlab_workload::thread::{
-    Barrier, Handle, Place, SideBySide, Thread, ThreadContext, Window, side_by_side,
+    Barrier, ExecutionPlace, Handle, SideBySide, Thread, ThreadContext, Window, side_by_side,
 };
 
 use super::Code;
@@ -41,7 +41,7 @@ struct State {
 }
 
 /// A command that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedCommand {
     pub(super) time_ps: u64,
     /// The pages' bytes, in the order of the launch.
     pub(super) pages: Vec<Vec<u8>>,
@@ -74,11 +74,11 @@ impl Command {
     ///
     /// # Errors
     /// What the function did that it cannot do.
-    pub(super) fn ended(&self) -> Result<Ended, String> {
+    pub(super) fn ended(&self) -> Result<EndedCommand, String> {
         let state = std::mem::take(&mut *self.lock());
         match state.fault {
             Some(fault) => Err(fault),
-            None => Ok(Ended {
+            None => Ok(EndedCommand {
                 time_ps: state.ended.saturating_sub(state.began),
                 pages: state.pages,
             }),
@@ -142,7 +142,7 @@ impl Command {
     async fn element(
         self: Arc<Self>,
         t: Handle,
-        reach: Mapped,
+        reach: CommandPageTable,
         (element, elements): (usize, usize),
         command: u64,
     ) {
@@ -175,7 +175,7 @@ impl Command {
     }
 
     /// Runs the work-items of a group. Returns false if one of them failed.
-    async fn group(&self, t: &Handle, reach: &Mapped, group: [u64; 3]) -> bool {
+    async fn group(&self, t: &Handle, reach: &CommandPageTable, group: [u64; 3]) -> bool {
         let [x, y, z] = self.launch.local;
         let items = x * y * z;
         let barrier = Barrier::new(items as usize);
@@ -197,7 +197,7 @@ impl Command {
     async fn item(
         &self,
         t: &Handle,
-        reach: &Mapped,
+        reach: &CommandPageTable,
         group: [u64; 3],
         local: [u64; 3],
         barrier: &Barrier,
@@ -216,13 +216,13 @@ impl Command {
         };
         let call = Call::new(&self.program, &launch.function, &launch.arguments, item);
         let mut running = match call {
-            Ok(call) => Running::new(call),
+            Ok(call) => RunningCall::new(call),
             Err(fault) => return self.fail(fault),
         };
         loop {
             match running.run(t, reach).await {
-                Ok(Stopped::Barrier) => barrier.wait().await,
-                Ok(Stopped::Ended | Stopped::Missing(_)) => return,
+                Ok(StopReason::Barrier) => barrier.wait().await,
+                Ok(StopReason::Ended | StopReason::Missing(_)) => return,
                 Err(fault) => return self.fail(fault),
             }
         }
@@ -264,18 +264,18 @@ impl Code for Command {
         image.write_bytes(Hpa(command), &[0; COMMAND as usize]);
     }
 
-    fn threads(self: Arc<Self>, ctx: &ThreadContext, place: Place) -> Vec<Thread> {
+    fn threads(self: Arc<Self>, ctx: &ThreadContext, place: ExecutionPlace) -> Vec<Thread> {
         let (places, command) = self.places(ctx);
         match place {
-            Place::Core { core: 0 } => {
+            ExecutionPlace::Core { core: 0 } => {
                 vec![Thread::new(|t| self.host(t, places, command))]
             }
-            Place::Element {
+            ExecutionPlace::Element {
                 accelerator: 0,
                 element,
             } => {
                 let pages = self.launch.pages.iter().map(|page| page.address);
-                let reach = Mapped {
+                let reach = CommandPageTable {
                     pages: pages.zip(places).collect(),
                 };
                 let number = (element, ctx.elements);
@@ -299,14 +299,14 @@ impl Code for Command {
 }
 
 /// The page table of a command: virtual addresses in the program, ascending, and addresses in the system.
-struct Mapped {
+struct CommandPageTable {
     pages: Vec<(u64, u64)>,
 }
 
-impl Reach for Mapped {
+impl Reach for CommandPageTable {
     type Error = String;
 
-    fn place(&self, name: &str, addr: u64, bytes: u64) -> Result<Placed, String> {
+    fn place(&self, name: &str, addr: u64, bytes: u64) -> Result<BytePlace, String> {
         let page = addr & !(PAGE_BYTES - 1);
         let found = self.pages.binary_search_by_key(&page, |(page, _)| *page);
         let found = found.map_err(|_| {
@@ -326,7 +326,7 @@ impl Reach for Mapped {
             }
             count += PAGE_BYTES;
         }
-        Ok(Placed::At(at, count.min(bytes)))
+        Ok(BytePlace::At(at, count.min(bytes)))
     }
 
     fn fault(&self, what: String) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cxlab_plan::{Externals, Files, Plan};
-use cxlab_vm::device::{Done, Executor, Launch, PAGE, Page};
+use cxlab_vm::device::{CommandResult, Executor, Launch, PAGE, Page};
 
 use super::Accelerator;
 use cxlab_plan::load as files;
@@ -66,17 +66,17 @@ fn put(launch: &mut Launch, address: u64, words: impl IntoIterator<Item = u64>) 
 }
 
 /// The bytes of all pages, in the program's order.
-fn bytes(done: &Done) -> Vec<u8> {
+fn bytes(done: &CommandResult) -> Vec<u8> {
     done.pages.concat()
 }
 
-fn word(done: &Done, address: u64) -> u64 {
+fn word(done: &CommandResult, address: u64) -> u64 {
     let offset = (address - AT) as usize;
     let bytes = &done.pages[offset / PAGE][offset % PAGE..offset % PAGE + 8];
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-fn execute(changes: &[&str], launch: Launch) -> Result<Done, String> {
+fn execute(changes: &[&str], launch: Launch) -> Result<CommandResult, String> {
     let plan = plan(changes);
     let accelerator = Accelerator::new(&plan, Duration::from_secs(60));
     accelerator
@@ -180,7 +180,7 @@ fn lines_that_the_host_holds_come_from_its_caches_and_not_from_memory() {
         done
     };
     let (memory, caches) = (walk(false), walk(true));
-    let count = |done: &Done, name: &str| {
+    let count = |done: &CommandResult, name: &str| {
         let found = done.counts.iter().find(|(known, _)| known == name);
         found.map_or(0, |(_, count)| *count)
     };

@@ -1,7 +1,7 @@
 use super::*;
 
-fn ready(params: Generator) -> Ready {
-    Ready::new(params).unwrap()
+fn ready(params: Generator) -> CheckedGenerator {
+    CheckedGenerator::new(params).unwrap()
 }
 
 const CLUSTER: ClusterDemand = ClusterDemand {

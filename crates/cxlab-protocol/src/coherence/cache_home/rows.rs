@@ -1,18 +1,18 @@
 //! The rows of the home agent's table.
 
-use super::state::{Collected, Operation, Phase};
+use super::state::{CollectedData, Operation, Phase};
 use crate::coherence::cache_message::Reply;
 use crate::coherence::fields::GoState;
 use crate::coherence::filter::Update;
 use crate::coherence::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
-use crate::coherence::table::{HomeRow, When, home_rows, index};
+use crate::coherence::table::{HomeRow, RowPhases, home_rows, index};
 
 listed! {
     /// The conditions that the rows of the table distinguish.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
     #[repr(u8)]
     #[allow(missing_docs)]
-    pub enum On {
+    pub enum RowCondition {
         Share,
         ShareOrOwn,
         Own,
@@ -60,13 +60,13 @@ listed! {
     }
 }
 
-impl On {
-    pub(super) const fn collected(collected: Collected) -> On {
+impl RowCondition {
+    pub(super) const fn collected(collected: CollectedData) -> RowCondition {
         match collected {
-            Collected::Nothing => On::Nothing,
-            Collected::CoresClean => On::CoresClean,
-            Collected::CoresDirty => On::CoresDirty,
-            Collected::DeviceDirty => On::DeviceDirty,
+            CollectedData::Nothing => RowCondition::Nothing,
+            CollectedData::CoresClean => RowCondition::CoresClean,
+            CollectedData::CoresDirty => RowCondition::CoresDirty,
+            CollectedData::DeviceDirty => RowCondition::DeviceDirty,
         }
     }
 }
@@ -89,7 +89,7 @@ pub enum Do {
 }
 
 /// One row of the transition table.
-pub type Row = HomeRow<Phase, On, Do>;
+pub type Row = HomeRow<Phase, RowCondition, Do>;
 
 const READ: &[Do] = &[Do::Read];
 const SNOOP: &[Do] = &[Do::Snoop];
@@ -128,71 +128,76 @@ const GO_ERR_DATA: &[Do] = &[
 const ERROR_DATA: &[Do] = &[Do::Reply(Reply::ErrorData)];
 const PULL_ERR: &[Do] = &[Do::Reply(Reply::GoErrWritePull)];
 const DROP: &[Do] = &[Do::Reply(Reply::GoWritePullDrop)];
-const NOT_DIRTY: &[On] = &[On::Nothing, On::CoresClean];
-const DIRTY: &[On] = &[On::CoresDirty, On::DeviceDirty];
-const WHATEVER: &[On] = &[On::Nothing, On::CoresClean, On::CoresDirty, On::DeviceDirty];
+const NOT_DIRTY: &[RowCondition] = &[RowCondition::Nothing, RowCondition::CoresClean];
+const DIRTY: &[RowCondition] = &[RowCondition::CoresDirty, RowCondition::DeviceDirty];
+const WHATEVER: &[RowCondition] = &[
+    RowCondition::Nothing,
+    RowCondition::CoresClean,
+    RowCondition::CoresDirty,
+    RowCondition::DeviceDirty,
+];
 
 home_rows! {
-    share: Idle, &[On::Share], NO_OWNER => (Reading Share), Keep, READ;
-    share_owned: Idle, &[On::Share], OWNER => (Snooping Share), Keep, SNOOP;
-    share_or_own: Idle, &[On::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
-    share_or_own_owned: Idle, &[On::ShareOrOwn], OWNER => (Snooping ShareOrOwn), Keep, SNOOP;
-    own: Idle, &[On::Own], ALONE => (Reading Own), Keep, READ;
-    own_held: Idle, &[On::Own], HELD => (Snooping Own), Keep, SNOOP;
-    own_no_data: Idle, &[On::OwnNoData], ALONE => Idle, SetOwner, GO_E;
-    own_no_data_held: Idle, &[On::OwnNoData], HELD => (Snooping OwnNoData), Keep, SNOOP;
-    current: Idle, &[On::Current], NO_OWNER => (Reading Current), Keep, READ;
-    current_owned: Idle, &[On::Current], OWNER => (Snooping Current), Keep, SNOOP;
-    flush: Idle, &[On::Flush], ALONE => Idle, Clear, GO_I;
-    flush_held: Idle, &[On::Flush], HELD => (Snooping Flush), Keep, SNOOP;
-    write_llc: Idle, &[On::WriteLlc], ALONE => (Pulling WriteLlc), Keep, PULL;
-    write_llc_held: Idle, &[On::WriteLlc], HELD => (Snooping WriteLlc), Keep, SNOOP;
-    write_current: Idle, &[On::WriteCurrent], ALONE => (Pulling WriteCurrent), Keep, PULL;
-    write_current_held: Idle, &[On::WriteCurrent], HELD => (Snooping WriteCurrent), Keep, SNOOP;
-    write_through: Idle, &[On::WriteThrough], ALONE => (Pulling WriteThrough), Keep, PULL_FIRST;
-    write_through_held: Idle, &[On::WriteThrough], HELD => (Snooping WriteThrough), Keep, SNOOP;
-    write_weakly: Idle, &[On::WriteWeakly], ALONE => (Pulling WriteWeakly), Keep, PULL_FAST;
-    write_weakly_held: Idle, &[On::WriteWeakly], HELD => (Snooping WriteWeakly), Keep, SNOOP;
-    evict_dirty: Idle, &[On::EvictDirty], ALONE => (Pulling EvictDirty), Keep, PULL;
-    evict_push: Idle, &[On::EvictPush], ALONE => (Pulling EvictPush), Keep, PULL;
-    evict_clean: Idle, &[On::EvictClean], ALONE => Idle, Remove, DROP;
-    evict_clean_wanted: Idle, &[On::EvictCleanWanted], ALONE => (Pulling EvictClean), Keep, PULL;
-    evict_dirty_stale: Idle, &[On::EvictDirtyStale, On::EvictCleanStaleWanted], ANY => (Pulling EvictStale), Keep, PULL;
-    evict_clean_stale: Idle, &[On::EvictCleanStale], ANY => Idle, Keep, DROP;
-    evict_no_data: Idle, &[On::EvictNoData], ANY => Idle, Remove, GO_I;
-    cache_flushed: Idle, &[On::CacheFlushed], ANY => Idle, Remove, &[];
-    evict_entry: Idle, &[On::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP;
-    missing_read: Idle, &[On::MissingRead], ALONE => Idle, Keep, GO_ERR_DATA;
-    missing_current: Idle, &[On::MissingCurrent], ALONE => Idle, Keep, ERROR_DATA;
-    missing_own: Idle, &[On::MissingOwn], ALONE => Idle, Keep, GO_ERR;
-    missing_write: Idle, &[On::MissingWrite], ALONE => (Pulling WriteMissing), Keep, PULL_ERR;
-    missing_write_weakly: Idle, &[On::MissingWriteWeakly], ALONE => (Pulling WriteMissingWeakly), Keep, PULL_ERR;
-    core_write_back: Idle, &[On::CoreWriteBack], ALONE => Idle, Remove, WRITE;
+    share: Idle, &[RowCondition::Share], NO_OWNER => (Reading Share), Keep, READ;
+    share_owned: Idle, &[RowCondition::Share], OWNER => (Snooping Share), Keep, SNOOP;
+    share_or_own: Idle, &[RowCondition::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_owned: Idle, &[RowCondition::ShareOrOwn], OWNER => (Snooping ShareOrOwn), Keep, SNOOP;
+    own: Idle, &[RowCondition::Own], ALONE => (Reading Own), Keep, READ;
+    own_held: Idle, &[RowCondition::Own], HELD => (Snooping Own), Keep, SNOOP;
+    own_no_data: Idle, &[RowCondition::OwnNoData], ALONE => Idle, SetOwner, GO_E;
+    own_no_data_held: Idle, &[RowCondition::OwnNoData], HELD => (Snooping OwnNoData), Keep, SNOOP;
+    current: Idle, &[RowCondition::Current], NO_OWNER => (Reading Current), Keep, READ;
+    current_owned: Idle, &[RowCondition::Current], OWNER => (Snooping Current), Keep, SNOOP;
+    flush: Idle, &[RowCondition::Flush], ALONE => Idle, Clear, GO_I;
+    flush_held: Idle, &[RowCondition::Flush], HELD => (Snooping Flush), Keep, SNOOP;
+    write_llc: Idle, &[RowCondition::WriteLlc], ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_llc_held: Idle, &[RowCondition::WriteLlc], HELD => (Snooping WriteLlc), Keep, SNOOP;
+    write_current: Idle, &[RowCondition::WriteCurrent], ALONE => (Pulling WriteCurrent), Keep, PULL;
+    write_current_held: Idle, &[RowCondition::WriteCurrent], HELD => (Snooping WriteCurrent), Keep, SNOOP;
+    write_through: Idle, &[RowCondition::WriteThrough], ALONE => (Pulling WriteThrough), Keep, PULL_FIRST;
+    write_through_held: Idle, &[RowCondition::WriteThrough], HELD => (Snooping WriteThrough), Keep, SNOOP;
+    write_weakly: Idle, &[RowCondition::WriteWeakly], ALONE => (Pulling WriteWeakly), Keep, PULL_FAST;
+    write_weakly_held: Idle, &[RowCondition::WriteWeakly], HELD => (Snooping WriteWeakly), Keep, SNOOP;
+    evict_dirty: Idle, &[RowCondition::EvictDirty], ALONE => (Pulling EvictDirty), Keep, PULL;
+    evict_push: Idle, &[RowCondition::EvictPush], ALONE => (Pulling EvictPush), Keep, PULL;
+    evict_clean: Idle, &[RowCondition::EvictClean], ALONE => Idle, Remove, DROP;
+    evict_clean_wanted: Idle, &[RowCondition::EvictCleanWanted], ALONE => (Pulling EvictClean), Keep, PULL;
+    evict_dirty_stale: Idle, &[RowCondition::EvictDirtyStale, RowCondition::EvictCleanStaleWanted], ANY => (Pulling EvictStale), Keep, PULL;
+    evict_clean_stale: Idle, &[RowCondition::EvictCleanStale], ANY => Idle, Keep, DROP;
+    evict_no_data: Idle, &[RowCondition::EvictNoData], ANY => Idle, Remove, GO_I;
+    cache_flushed: Idle, &[RowCondition::CacheFlushed], ANY => Idle, Remove, &[];
+    evict_entry: Idle, &[RowCondition::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP;
+    missing_read: Idle, &[RowCondition::MissingRead], ALONE => Idle, Keep, GO_ERR_DATA;
+    missing_current: Idle, &[RowCondition::MissingCurrent], ALONE => Idle, Keep, ERROR_DATA;
+    missing_own: Idle, &[RowCondition::MissingOwn], ALONE => Idle, Keep, GO_ERR;
+    missing_write: Idle, &[RowCondition::MissingWrite], ALONE => (Pulling WriteMissing), Keep, PULL_ERR;
+    missing_write_weakly: Idle, &[RowCondition::MissingWriteWeakly], ALONE => (Pulling WriteMissingWeakly), Keep, PULL_ERR;
+    core_write_back: Idle, &[RowCondition::CoreWriteBack], ALONE => Idle, Remove, WRITE;
 
-    answer_gone: Snooping, &[On::RspGone], NO_OWNER => Same, Remove, &[];
-    answer_shared: Snooping, &[On::RspShared], ALONE => Same, AddShared, &[];
-    answer_kept: Snooping, &[On::RspKept], ALONE => Same, Keep, &[];
+    answer_gone: Snooping, &[RowCondition::RspGone], NO_OWNER => Same, Remove, &[];
+    answer_shared: Snooping, &[RowCondition::RspShared], ALONE => Same, AddShared, &[];
+    answer_kept: Snooping, &[RowCondition::RspKept], ALONE => Same, Keep, &[];
 
-    share_missed: (Snooping Share), &[On::Nothing], NO_OWNER => (Reading Share), Keep, READ;
-    share_snooped: (Snooping Share), &[On::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
+    share_missed: (Snooping Share), &[RowCondition::Nothing], NO_OWNER => (Reading Share), Keep, READ;
+    share_snooped: (Snooping Share), &[RowCondition::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
     share_snooped_dirty: (Snooping Share), DIRTY, SHARERS => Idle, AddShared, WRITE_GO_S_DATA;
-    share_given_up: (Snooping Share), &[On::DeviceDirty], ALONE => Idle, AddShared, WRITE_GO_S_DATA;
-    share_or_own_missed: (Snooping ShareOrOwn), &[On::Nothing], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
-    share_or_own_snooped: (Snooping ShareOrOwn), &[On::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
+    share_given_up: (Snooping Share), &[RowCondition::DeviceDirty], ALONE => Idle, AddShared, WRITE_GO_S_DATA;
+    share_or_own_missed: (Snooping ShareOrOwn), &[RowCondition::Nothing], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_snooped: (Snooping ShareOrOwn), &[RowCondition::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
     share_or_own_snooped_dirty: (Snooping ShareOrOwn), DIRTY, SHARERS => Idle, AddShared, WRITE_GO_S_DATA;
-    share_or_own_given_up: (Snooping ShareOrOwn), &[On::DeviceDirty], ALONE => Idle, SetOwner, GO_M_DATA;
-    own_missed: (Snooping Own), &[On::Nothing], ALONE => (Reading Own), Keep, READ;
-    own_snooped: (Snooping Own), &[On::CoresClean], ALONE => Idle, SetOwner, GO_E_DATA;
+    share_or_own_given_up: (Snooping ShareOrOwn), &[RowCondition::DeviceDirty], ALONE => Idle, SetOwner, GO_M_DATA;
+    own_missed: (Snooping Own), &[RowCondition::Nothing], ALONE => (Reading Own), Keep, READ;
+    own_snooped: (Snooping Own), &[RowCondition::CoresClean], ALONE => Idle, SetOwner, GO_E_DATA;
     own_snooped_dirty: (Snooping Own), DIRTY, ALONE => Idle, SetOwner, GO_M_DATA;
     own_no_data_snooped: (Snooping OwnNoData), NOT_DIRTY, ALONE => Idle, SetOwner, GO_E;
     own_no_data_snooped_dirty: (Snooping OwnNoData), DIRTY, ALONE => Idle, SetOwner, WRITE_GO_E;
-    current_missed: (Snooping Current), &[On::Nothing], NO_SHARERS => (Reading Current), Keep, READ;
-    current_snooped: (Snooping Current), &[On::CoresClean, On::CoresDirty, On::DeviceDirty], OWNER => Idle, Keep, DATA;
+    current_missed: (Snooping Current), &[RowCondition::Nothing], NO_SHARERS => (Reading Current), Keep, READ;
+    current_snooped: (Snooping Current), &[RowCondition::CoresClean, RowCondition::CoresDirty, RowCondition::DeviceDirty], OWNER => Idle, Keep, DATA;
     flush_snooped: (Snooping Flush), NOT_DIRTY, ALONE => Idle, Clear, GO_I;
     flush_snooped_dirty: (Snooping Flush), DIRTY, ALONE => (Writing Flush), Keep, WRITE;
     write_llc_snooped: (Snooping WriteLlc), WHATEVER, ALONE => (Pulling WriteLlc), Keep, PULL;
-    write_current_missed: (Snooping WriteCurrent), &[On::Nothing, On::DeviceDirty], ALONE => (Pulling WriteCurrent), Keep, PULL;
-    write_current_hit: (Snooping WriteCurrent), &[On::CoresClean, On::CoresDirty], ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_current_missed: (Snooping WriteCurrent), &[RowCondition::Nothing, RowCondition::DeviceDirty], ALONE => (Pulling WriteCurrent), Keep, PULL;
+    write_current_hit: (Snooping WriteCurrent), &[RowCondition::CoresClean, RowCondition::CoresDirty], ALONE => (Pulling WriteLlc), Keep, PULL;
     write_through_snooped: (Snooping WriteThrough), NOT_DIRTY, ALONE => (Pulling WriteThrough), Keep, PULL_FIRST;
     write_through_snooped_dirty: (Snooping WriteThrough), DIRTY, ALONE => (Pulling WriteThrough), Keep, WRITE_PULL_FIRST;
     write_weakly_snooped: (Snooping WriteWeakly), NOT_DIRTY, ALONE => (Pulling WriteWeakly), Keep, PULL_FAST;
@@ -200,32 +205,32 @@ home_rows! {
     entry_evicted: (Snooping EvictEntry), NOT_DIRTY, ALONE => Idle, Keep, &[];
     entry_evicted_dirty: (Snooping EvictEntry), DIRTY, ALONE => Idle, Keep, WRITE;
 
-    share_read: (Reading Share), &[On::ReadDone], NO_OWNER => Idle, AddShared, GO_S_DATA;
-    share_or_own_read_alone: (Reading ShareOrOwn), &[On::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
-    share_or_own_read_shared: (Reading ShareOrOwn), &[On::ReadDone], SHARERS => Idle, AddShared, GO_S_DATA;
-    own_read: (Reading Own), &[On::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
-    current_read: (Reading Current), &[On::ReadDone], ANY => Idle, Keep, DATA;
+    share_read: (Reading Share), &[RowCondition::ReadDone], NO_OWNER => Idle, AddShared, GO_S_DATA;
+    share_or_own_read_alone: (Reading ShareOrOwn), &[RowCondition::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
+    share_or_own_read_shared: (Reading ShareOrOwn), &[RowCondition::ReadDone], SHARERS => Idle, AddShared, GO_S_DATA;
+    own_read: (Reading Own), &[RowCondition::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
+    current_read: (Reading Current), &[RowCondition::ReadDone], ANY => Idle, Keep, DATA;
 
-    write_llc_data: (Pulling WriteLlc), &[On::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
-    write_current_data: (Pulling WriteCurrent), &[On::Data], ALONE => Idle, Clear, WRITE;
-    write_through_data: (Pulling WriteThrough), &[On::Data], ALONE => (Writing WriteThrough), Clear, WRITE;
-    write_weakly_data: (Pulling WriteWeakly), &[On::Data], ALONE => (Writing WriteWeakly), Clear, WRITE;
-    evict_dirty_data: (Pulling EvictDirty), &[On::Data], ALONE => Idle, Remove, WRITE;
-    evict_push_data: (Pulling EvictPush), &[On::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
-    evict_clean_data: (Pulling EvictClean), &[On::Data], ALONE => Idle, SetCores, &[Do::FillLlc];
-    evict_stale_data: (Pulling EvictStale), &[On::BogusData], ANY => Idle, Keep, &[];
-    missing_write_dropped: (Pulling WriteMissing), &[On::Data], ALONE => Idle, Keep, &[];
-    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[On::Data], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
-    flush_written: (Writing Flush), &[On::Written], ALONE => Idle, Keep, GO_I;
-    write_through_written: (Writing WriteThrough), &[On::Written], ALONE => Idle, Keep, GO_I;
-    write_weakly_written: (Writing WriteWeakly), &[On::Written], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
+    write_llc_data: (Pulling WriteLlc), &[RowCondition::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
+    write_current_data: (Pulling WriteCurrent), &[RowCondition::Data], ALONE => Idle, Clear, WRITE;
+    write_through_data: (Pulling WriteThrough), &[RowCondition::Data], ALONE => (Writing WriteThrough), Clear, WRITE;
+    write_weakly_data: (Pulling WriteWeakly), &[RowCondition::Data], ALONE => (Writing WriteWeakly), Clear, WRITE;
+    evict_dirty_data: (Pulling EvictDirty), &[RowCondition::Data], ALONE => Idle, Remove, WRITE;
+    evict_push_data: (Pulling EvictPush), &[RowCondition::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
+    evict_clean_data: (Pulling EvictClean), &[RowCondition::Data], ALONE => Idle, SetCores, &[Do::FillLlc];
+    evict_stale_data: (Pulling EvictStale), &[RowCondition::BogusData], ANY => Idle, Keep, &[];
+    missing_write_dropped: (Pulling WriteMissing), &[RowCondition::Data], ALONE => Idle, Keep, &[];
+    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[RowCondition::Data], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
+    flush_written: (Writing Flush), &[RowCondition::Written], ALONE => Idle, Keep, GO_I;
+    write_through_written: (Writing WriteThrough), &[RowCondition::Written], ALONE => Idle, Keep, GO_I;
+    write_weakly_written: (Writing WriteWeakly), &[RowCondition::Written], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
 }
 
 /// Number of actions that a row may have. The row for the last response to a snoop is applied in the
 /// same step as the row for what the snoops have brought.
-const fn most_actions(when: When<Phase>) -> usize {
+const fn most_actions(when: RowPhases<Phase>) -> usize {
     match when {
-        When::Snooping => 0,
+        RowPhases::Snooping => 0,
         _ => 3,
     }
 }

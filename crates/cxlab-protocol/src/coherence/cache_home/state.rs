@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coherence::filter::{Filter, Peer, Peers};
 use crate::coherence::message::Snoop;
-use crate::coherence::table::{When, phases};
+use crate::coherence::table::{RowPhases, phases};
 
 listed! {
     /// An operation on a line.
@@ -81,7 +81,7 @@ phases! { Snooping Reading Pulling Writing }
 /// The data that snoops have brought into the home's buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 #[repr(u8)]
-pub enum Collected {
+pub enum CollectedData {
     /// Snoops have brought no data.
     #[default]
     Nothing,
@@ -118,7 +118,7 @@ pub struct LineState {
     /// Requester of the operation; without meaning for `EvictEntry`.
     pub requester: Peer,
     /// The data that snoops have brought.
-    pub collected: Collected,
+    pub collected: CollectedData,
     /// Response or data still outstanding from a device that had the line modified.
     pub forward: Forward,
 }
@@ -131,7 +131,7 @@ impl LineState {
             waiting: Peers::NONE,
             phase: Phase::Idle,
             requester: Peer(0),
-            collected: Collected::Nothing,
+            collected: CollectedData::Nothing,
             forward: Forward::Nothing,
         }
     }

@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::Hpa;
 
-use super::{Bus, EnumerateError, Found, Goal, Software, Work};
+use super::{Bus, EnumerateError, FoundFunction, Goal, Software, Work};
 use crate::io::space::{command, offset, pcie, standard};
 
 /// Windows of bridges begin and end at multiples of this number of bytes.
@@ -19,25 +19,25 @@ enum Item {
 
 /// The component above a bus.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Above {
+enum ComponentAbove {
     /// A host bridge, by its number.
     HostBridge(usize),
     /// A bridge, by its index among the functions.
     Bridge(usize),
 }
 
-impl Above {
-    fn of(found: &Found) -> Above {
+impl ComponentAbove {
+    fn of(found: &FoundFunction) -> ComponentAbove {
         match found.parent {
-            Some(place) => Above::Bridge(place),
-            None => Above::HostBridge(found.host_bridge),
+            Some(place) => ComponentAbove::Bridge(place),
+            None => ComponentAbove::HostBridge(found.host_bridge),
         }
     }
 }
 
 /// The addresses that an item needs.
 #[derive(Clone, Copy)]
-struct Need {
+struct AddressNeed {
     item: Item,
     bytes: u64,
     align: u64,
@@ -50,11 +50,12 @@ impl<B: Bus> Software<B> {
         let found = goal.mmio_bytes / host_bridges.max(1) as u64 / WINDOW * WINDOW;
         for host_bridge in 0..host_bridges {
             let base = goal.mmio_base.0 + host_bridge as u64 * found;
-            let needed = self.lay_out(Above::HostBridge(host_bridge), base);
+            let needed = self.lay_out(ComponentAbove::HostBridge(host_bridge), base);
             if needed > found {
                 return Err(EnumerateError::Mmio { needed, found });
             }
-            self.place_all(Above::HostBridge(host_bridge), base).await?;
+            self.place_all(ComponentAbove::HostBridge(host_bridge), base)
+                .await?;
         }
         self.packet_sizes(goal).await?;
         for place in 0..self.functions.len() {
@@ -67,28 +68,28 @@ impl<B: Bus> Software<B> {
     }
 
     /// The needs on the bus below a component, largest alignment first.
-    fn needs(&self, above: Above) -> Vec<Need> {
+    fn needs(&self, above: ComponentAbove) -> Vec<AddressNeed> {
         let mut needs = Vec::new();
         for (place, found) in self.functions.iter().enumerate() {
-            if Above::of(found) != above {
+            if ComponentAbove::of(found) != above {
                 continue;
             }
             for (number, bar) in found.bars.iter().enumerate() {
-                needs.push(Need {
+                needs.push(AddressNeed {
                     item: Item::Bar(place, number),
                     bytes: bar.bytes,
                     align: bar.bytes,
                 });
             }
             if found.bridge {
-                let below = self.needs(Above::Bridge(place));
+                let below = self.needs(ComponentAbove::Bridge(place));
                 let align = below.iter().map(|need| need.align).fold(WINDOW, u64::max);
                 let bytes = self
-                    .lay_out(Above::Bridge(place), 0)
+                    .lay_out(ComponentAbove::Bridge(place), 0)
                     .next_multiple_of(WINDOW);
                 if !below.is_empty() {
                     let item = Item::Window(place);
-                    needs.push(Need { item, bytes, align });
+                    needs.push(AddressNeed { item, bytes, align });
                 }
             }
         }
@@ -97,7 +98,7 @@ impl<B: Bus> Software<B> {
     }
 
     /// Number of bytes that the items of a bus need, if its addresses begin at `base`.
-    fn lay_out(&self, above: Above, base: u64) -> u64 {
+    fn lay_out(&self, above: ComponentAbove, base: u64) -> u64 {
         let needs = self.needs(above);
         let end = needs.iter().fold(base, |at, need| {
             at.next_multiple_of(need.align) + need.bytes
@@ -105,7 +106,7 @@ impl<B: Bus> Software<B> {
         end - base
     }
 
-    fn place_all(&mut self, above: Above, base: u64) -> Work<'_> {
+    fn place_all(&mut self, above: ComponentAbove, base: u64) -> Work<'_> {
         Box::pin(async move {
             let mut at = base;
             for need in self.needs(above) {
@@ -114,7 +115,7 @@ impl<B: Bus> Software<B> {
                     Item::Bar(place, number) => self.place_bar(place, number, at).await?,
                     Item::Window(place) => {
                         self.open_window(place, at, at + need.bytes - 1).await?;
-                        self.place_all(Above::Bridge(place), at).await?;
+                        self.place_all(ComponentAbove::Bridge(place), at).await?;
                     }
                 }
                 at += need.bytes;
@@ -158,7 +159,7 @@ impl<B: Bus> Software<B> {
     /// Max_Read_Request_Size as the goal says.
     async fn packet_sizes(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
         let is_pcie = |capability: &&(u8, u16)| capability.0 == standard::PCIE;
-        let place = |found: &Found| {
+        let place = |found: &FoundFunction| {
             let capability = found.capabilities.iter().find(is_pcie)?;
             Some((found.bdf, capability.1))
         };

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use cxlab_engine::units::{Dpa, Hpa};
 
-use super::{Bus, EnumerateError, Found, Goal, Region, Software, Work};
+use super::{Bus, EnumerateError, FoundFunction, Goal, Region, Software, Work};
 use crate::hdm::{InterleaveSet, LEGAL_WAYS};
 use crate::io::component::{
     ENABLE, MAX_LIST, control, encode_granularity, encode_ways, hdm_offset,
@@ -25,7 +25,7 @@ use crate::io::tree::FixedWindow;
 
 /// A component that selects a port.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Chooser {
+enum PortSelector {
     /// The host bridge with this number.
     HostBridge(usize),
     /// The switch whose upstream port is the function with this index.
@@ -74,7 +74,7 @@ impl<B: Bus> Software<B> {
             if targets.iter().enumerate().any(twice) {
                 return Err(inexpressible(number, "it names a device twice"));
             }
-            let paths: Vec<Vec<(Chooser, u8)>> =
+            let paths: Vec<Vec<(PortSelector, u8)>> =
                 targets.iter().map(|target| self.path(*target)).collect();
             let host_bridges = turns(&set, &window, &paths);
             let why = "its devices are not in the order in which its window takes the host bridges";
@@ -111,17 +111,18 @@ impl<B: Bus> Software<B> {
 
     /// The components that select a port on the path to a device, from its host bridge on, each
     /// with the port to select.
-    fn path(&self, device: usize) -> Vec<(Chooser, u8)> {
+    fn path(&self, device: usize) -> Vec<(PortSelector, u8)> {
         let mut path = Vec::new();
         let mut below = device;
         while let Some(port) = self.functions[below].parent {
-            let Found {
+            let FoundFunction {
                 parent,
                 host_bridge,
                 port_number,
                 ..
             } = self.functions[port];
-            let chooser = parent.map_or(Chooser::HostBridge(host_bridge), Chooser::Switch);
+            let chooser =
+                parent.map_or(PortSelector::HostBridge(host_bridge), PortSelector::Switch);
             path.push((chooser, port_number));
             match parent {
                 Some(upstream) => below = upstream,
@@ -138,7 +139,7 @@ impl<B: Bus> Software<B> {
         &'a mut self,
         decoders: &'a mut Decoders,
         (number, region): (usize, &'a Region),
-        paths: &'a [Vec<(Chooser, u8)>],
+        paths: &'a [Vec<(PortSelector, u8)>],
         targets: Vec<usize>,
         (depth, stride): (usize, u64),
     ) -> Work<'a> {
@@ -162,8 +163,8 @@ impl<B: Bus> Software<B> {
                     .fold(0, |list, port| list << 8 | u64::from(*port)),
             };
             let component = match chooser {
-                Chooser::HostBridge(host_bridge) => decoders.host_bridges[host_bridge],
-                Chooser::Switch(upstream) => self.functions[upstream].decoders,
+                PortSelector::HostBridge(host_bridge) => decoders.host_bridges[host_bridge],
+                PortSelector::Switch(upstream) => self.functions[upstream].decoders,
             };
             self.program(decoders, number, region, component, &setting)
                 .await?;
@@ -267,12 +268,12 @@ fn check_window(region: &Region, window: &FixedWindow) -> Result<(), &'static st
 fn turns(
     set: &InterleaveSet,
     window: &FixedWindow,
-    paths: &[Vec<(Chooser, u8)>],
+    paths: &[Vec<(PortSelector, u8)>],
 ) -> Option<Vec<Vec<usize>>> {
     let mut found: Vec<(usize, Vec<usize>)> = Vec::new();
     for (turn, path) in paths.iter().enumerate() {
         let expected = window.host_bridge(set.encode(turn as u32, Dpa(0)));
-        if path.first()?.0 != Chooser::HostBridge(expected) {
+        if path.first()?.0 != PortSelector::HostBridge(expected) {
             return None;
         }
         match found.iter_mut().find(|(number, _)| *number == expected) {

@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::Hpa;
 
-use super::{Bus, EnumerateError, Found, Software};
+use super::{Bus, EnumerateError, FoundFunction, Software};
 use crate::io::component::{CACHE_MEM, HDM_CAPABILITY};
 use crate::io::space::{device_dvsec, dvsec_id, locator};
 
@@ -67,7 +67,7 @@ impl<B: Bus> Software<B> {
     }
 
     async fn component(&mut self, place: usize, at: u16) -> Result<Option<Hpa>, EnumerateError> {
-        let Found { bdf, .. } = self.functions[place];
+        let FoundFunction { bdf, .. } = self.functions[place];
         for block in 0..BLOCKS {
             let at = at + locator::BLOCK1 + 8 * block;
             let low = self.config_read(bdf, at, 4).await?;

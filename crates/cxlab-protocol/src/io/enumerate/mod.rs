@@ -33,9 +33,9 @@ use std::task::{Context, Poll, Waker};
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
 use super::space::AccessError;
-use super::tree::{Bdf, FixedWindow, Place, PlatformTables, RootComplex};
+use super::tree::{Bdf, FixedWindow, PlatformTables, RegisterPlace, RootComplex};
 use crate::hdm::{InterleaveError, InterleaveSet};
-pub use resume::{Enumeration, Next};
+pub use resume::{Enumeration, EnumerationStep};
 
 listed! {
     /// The part of enumeration that an access belongs to.
@@ -77,10 +77,10 @@ pub enum Target {
 }
 
 impl Target {
-    fn place(self) -> Place {
+    fn place(self) -> RegisterPlace {
         match self {
-            Target::Config(to, at) => Place::Bus(to, at),
-            Target::Memory(at) => Place::Memory(at),
+            Target::Config(to, at) => RegisterPlace::Bus(to, at),
+            Target::Memory(at) => RegisterPlace::Memory(at),
         }
     }
 }
@@ -113,7 +113,7 @@ pub struct Bar {
 
 /// A function that enumeration found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Found {
+pub struct FoundFunction {
     /// Bus, device and function number.
     pub bdf: Bdf,
     /// Whether the function is a bridge (header type 1).
@@ -332,7 +332,7 @@ pub struct EnumerationLog {
     /// All accesses, in order.
     pub accesses: Vec<Access>,
     /// All functions, in the order in which they were found.
-    pub functions: Vec<Found>,
+    pub functions: Vec<FoundFunction>,
 }
 
 impl EnumerationLog {
@@ -377,7 +377,7 @@ struct Software<B> {
     platform: PlatformTables,
     phase: Phase,
     accesses: Vec<Access>,
-    functions: Vec<Found>,
+    functions: Vec<FoundFunction>,
     last_bus: u8,
 }
 

@@ -9,7 +9,7 @@ use super::{Access, Bus, EnumerateError, EnumerationLog, Goal, PlatformTables, e
 
 /// The next step of enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum EnumerationStep {
     /// The owner must perform this access.
     Access(Access),
     /// Enumeration has ended with this result.
@@ -18,15 +18,15 @@ pub enum Next {
 
 /// What the software and its owner exchange: one access, then its result.
 #[derive(Default)]
-struct Handed {
+struct AccessExchange {
     access: Option<Access>,
     answer: Option<Result<u64, EnumerateError>>,
 }
 
-struct Owner(Arc<Mutex<Handed>>);
+struct Owner(Arc<Mutex<AccessExchange>>);
 
 impl Owner {
-    fn hand<R>(&self, act: impl FnOnce(&mut Handed) -> R) -> R {
+    fn hand<R>(&self, act: impl FnOnce(&mut AccessExchange) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -53,7 +53,7 @@ pub struct Enumeration {
 impl Enumeration {
     /// The software before its first access, on a platform with these firmware tables.
     pub fn new(platform: PlatformTables, goal: Goal) -> Enumeration {
-        let handed = Arc::new(Mutex::new(Handed::default()));
+        let handed = Arc::new(Mutex::new(AccessExchange::default()));
         let bus = Owner(Arc::clone(&handed));
         Enumeration {
             code: Box::pin(enumerate_on(bus, platform, goal)),
@@ -62,14 +62,14 @@ impl Enumeration {
     }
 
     /// Runs the software until its next access. `answer` is the result of the access before, and
-    /// `None` in the first call. Must not be called again after [`Next::Done`].
-    pub fn next(&mut self, answer: Option<Result<u64, EnumerateError>>) -> Next {
+    /// `None` in the first call. Must not be called again after [`EnumerationStep::Done`].
+    pub fn next(&mut self, answer: Option<Result<u64, EnumerateError>>) -> EnumerationStep {
         self.owner.hand(|handed| handed.answer = answer);
         let mut context = Context::from_waker(Waker::noop());
         match self.code.as_mut().poll(&mut context) {
-            Poll::Ready(result) => Next::Done(result),
+            Poll::Ready(result) => EnumerationStep::Done(result),
             Poll::Pending => match self.owner.hand(|handed| handed.access.take()) {
-                Some(access) => Next::Access(access),
+                Some(access) => EnumerationStep::Access(access),
                 None => unreachable!("software waits for nothing but its accesses"),
             },
         }

@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::Hpa;
 
-use super::{Bar, Bus, EnumerateError, Found, Software, Work};
+use super::{Bar, Bus, EnumerateError, FoundFunction, Software, Work};
 use crate::io::space::{BARS, DVSEC_VENDOR, EXTENDED, STANDARD, extended, offset, pcie, standard};
 use crate::io::tree::Bdf;
 
@@ -44,12 +44,12 @@ impl<B: Bus> Software<B> {
             }
             let header = self.config_read(bdf, offset::HEADER_TYPE, 1).await?;
             let place = self.functions.len();
-            self.functions.push(Found {
+            self.functions.push(FoundFunction {
                 bdf,
                 bridge: header & 0x7f == 1,
                 host_bridge: above.0,
                 parent: above.1,
-                ..Found::default()
+                ..FoundFunction::default()
             });
             self.standard_list(place).await?;
             self.extended_list(place).await?;
@@ -63,7 +63,7 @@ impl<B: Bus> Software<B> {
     /// Numbers the bus below a bridge and scans it.
     fn bridge(&mut self, place: usize) -> Work<'_> {
         Box::pin(async move {
-            let Found {
+            let FoundFunction {
                 bdf,
                 port_type,
                 host_bridge,
@@ -139,7 +139,7 @@ impl<B: Bus> Software<B> {
     /// Determines the size of every BAR.
     pub(super) async fn size(&mut self) -> Result<(), EnumerateError> {
         for place in 0..self.functions.len() {
-            let Found { bdf, bridge, .. } = self.functions[place];
+            let FoundFunction { bdf, bridge, .. } = self.functions[place];
             for number in 0..if bridge { 1 } else { BARS as u8 } {
                 let at = offset::BAR0 + 8 * u16::from(number);
                 let low = self.probe(bdf, at).await?;

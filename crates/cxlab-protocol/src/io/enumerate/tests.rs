@@ -2,16 +2,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::io::space::{DeviceType, FunctionSpec, command, offset};
-use crate::io::tree::Below;
+use crate::io::tree::ComponentBelow;
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-fn device(gib: u64) -> Below {
-    Below::endpoint(FunctionSpec::endpoint(DeviceType::Type3, gib * GIB))
+fn device(gib: u64) -> ComponentBelow {
+    ComponentBelow::endpoint(FunctionSpec::endpoint(DeviceType::Type3, gib * GIB))
 }
 
-fn bridge(below: impl IntoIterator<Item = Below>) -> RootComplex {
+fn bridge(below: impl IntoIterator<Item = ComponentBelow>) -> RootComplex {
     RootComplex::one(Hpa(0xfe00_0000), below)
 }
 
@@ -38,12 +38,15 @@ fn region(base_gib: u64, size_gib: u64, granularity: u64, targets: &[usize]) -> 
 /// Two root ports. Below the first is a switch with a device, a nested switch with two devices, and
 /// an empty port; below the second is a device.
 fn nested() -> RootComplex {
-    let inner = Below::switch([device(4), device(4)]);
-    bridge([Below::switch([device(4), inner, Below::Nothing]), device(4)])
+    let inner = ComponentBelow::switch([device(4), device(4)]);
+    bridge([
+        ComponentBelow::switch([device(4), inner, ComponentBelow::Nothing]),
+        device(4),
+    ])
 }
 
 /// Reads a register of 4 bytes.
-fn register(bridge: &mut RootComplex, place: Place) -> u64 {
+fn register(bridge: &mut RootComplex, place: RegisterPlace) -> u64 {
     bridge.access(place, 4, None).unwrap()
 }
 
@@ -54,7 +57,7 @@ fn bars(bridge: &mut RootComplex, log: &EnumerationLog) -> Vec<(u64, u64)> {
     for found in &log.functions {
         for bar in &found.bars {
             ranges.push((bar.base.0, bar.base.0 + bar.bytes));
-            let header = register(bridge, Place::Memory(Hpa(bar.base.0 + 0x1000)));
+            let header = register(bridge, RegisterPlace::Memory(Hpa(bar.base.0 + 0x1000)));
             assert_eq!(header & 0xffff, 1, "{:?}", found.bdf);
         }
     }
@@ -93,7 +96,7 @@ fn buses_are_numbered_depth_first() {
     ];
     assert_eq!(bdfs(&log), expected);
     let buses = |place: usize| {
-        let place = Place::Bus(log.functions[place].bdf, offset::BUSES);
+        let place = RegisterPlace::Bus(log.functions[place].bdf, offset::BUSES);
         register(&mut bridge.clone(), place)
     };
     assert_eq!(buses(0), 0x08_01_00, "the empty port has bus 8");
@@ -113,7 +116,7 @@ fn every_bar_has_a_place_of_its_own_within_the_windows_above_it() {
     let goal = goal(vec![]);
     assert!(ranges[0].0 >= goal.mmio_base.0);
     assert!(ranges.last().unwrap().1 <= goal.mmio_base.0 + goal.mmio_bytes);
-    let behind = Place::Memory(Hpa(goal.mmio_base.0 + goal.mmio_bytes));
+    let behind = RegisterPlace::Memory(Hpa(goal.mmio_base.0 + goal.mmio_bytes));
     assert_eq!(register(&mut bridge, behind), 0xffff_ffff);
 }
 
@@ -122,25 +125,31 @@ fn a_function_answers_only_while_its_memory_is_enabled() {
     let mut bridge = bridge([device(4)]);
     let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
     let found = &log.functions[1];
-    let at = Place::Memory(Hpa(found.bars[0].base.0 + 0x1000));
+    let at = RegisterPlace::Memory(Hpa(found.bars[0].base.0 + 0x1000));
     assert_ne!(register(&mut bridge, at), 0xffff_ffff);
-    let (command, off) = (Place::Bus(found.bdf, offset::COMMAND), command::BUS_MASTER);
+    let (command, off) = (
+        RegisterPlace::Bus(found.bdf, offset::COMMAND),
+        command::BUS_MASTER,
+    );
     bridge.access(command, 2, Some(off.into())).unwrap();
     assert_eq!(register(&mut bridge, at), 0xffff_ffff);
     let nobody = Bdf {
         bus: 7,
         ..Bdf::default()
     };
-    assert_eq!(bridge.access(Place::Bus(nobody, 0), 2, None), Ok(0xffff));
+    assert_eq!(
+        bridge.access(RegisterPlace::Bus(nobody, 0), 2, None),
+        Ok(0xffff)
+    );
 }
 
 #[test]
 fn functions_say_what_they_are() {
-    let accelerator = Below::endpoint(FunctionSpec::endpoint(DeviceType::Type2, GIB));
-    let cache = Below::endpoint(FunctionSpec::endpoint(DeviceType::Type1, 0));
+    let accelerator = ComponentBelow::endpoint(FunctionSpec::endpoint(DeviceType::Type2, GIB));
+    let cache = ComponentBelow::endpoint(FunctionSpec::endpoint(DeviceType::Type1, 0));
     let mut bridge = bridge([device(4), accelerator, cache]);
     let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
-    let devices: Vec<&Found> = log.functions.iter().filter(|found| !found.bridge).collect();
+    let devices: Vec<&FoundFunction> = log.functions.iter().filter(|found| !found.bridge).collect();
     let protocols: Vec<u16> = devices.iter().map(|found| found.protocols).collect();
     assert_eq!(protocols, [0b110, 0b111, 0b011]);
     let memory: Vec<u64> = devices.iter().map(|found| found.memory.0 / GIB).collect();
@@ -156,16 +165,19 @@ fn all_functions_get_the_least_payload() {
         max_payload: 128,
         ..FunctionSpec::endpoint(DeviceType::Type3, GIB)
     };
-    let control = |below: Vec<Below>| {
+    let control = |below: Vec<ComponentBelow>| {
         let mut bridge = bridge(below);
         let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
         let port = &log.functions[0];
-        let place = Place::Bus(port.bdf, port.capabilities[0].1 + 8);
+        let place = RegisterPlace::Bus(port.bdf, port.capabilities[0].1 + 8);
         bridge.access(place, 2, None).unwrap()
     };
     // Reads of 4096 bytes have code 5; payloads of 512 have code 2, of 128 code 0.
     assert_eq!(control(vec![device(1)]), 5 << 12 | 2 << 5);
-    assert_eq!(control(vec![device(1), Below::endpoint(small)]), 5 << 12);
+    assert_eq!(
+        control(vec![device(1), ComponentBelow::endpoint(small)]),
+        5 << 12
+    );
 }
 
 /// Enumerates the hierarchy and compares its decoding with the plan's arithmetic.
@@ -204,14 +216,14 @@ fn another_order_of_devices_is_a_mismatch() {
 #[test]
 fn switches_choose_by_the_bits_above_their_parents() {
     // Two root ports with four devices each: the lowest digit is the port.
-    let switch = || Below::switch((0..4).map(|_| device(4)));
+    let switch = || ComponentBelow::switch((0..4).map(|_| device(4)));
     let region = region(16, 32, 256, &[0, 4, 1, 5, 2, 6, 3, 7]);
     decodes_as_planned(bridge([switch(), switch()]), vec![region]);
 }
 
 #[test]
 fn devices_at_different_depths_share_a_region() {
-    let mixed = bridge([device(4), Below::switch([device(4), device(4)])]);
+    let mixed = bridge([device(4), ComponentBelow::switch([device(4), device(4)])]);
     decodes_as_planned(mixed, vec![region(16, 8, 256, &[0, 2])]);
 }
 
@@ -221,7 +233,7 @@ fn regions_that_no_register_can_express_are_refused_with_a_reason() {
         let why = enumerate(&mut bridge, &goal(vec![region])).unwrap_err();
         assert!(why.to_string().contains(part), "{part}: {why}");
     };
-    let switch = |count: usize| Below::switch((0..count).map(|_| device(4)));
+    let switch = |count: usize| ComponentBelow::switch((0..count).map(|_| device(4)));
     let devices = |count: usize| bridge((0..count).map(|_| device(4)));
     let two = bridge([switch(2), switch(2)]);
     let irregular = region(16, 16, 256, &[0, 1, 3, 2]);
@@ -259,7 +271,7 @@ fn a_device_without_a_decoder_left_is_named() {
     let regions = vec![region(16, 1, 256, &[0]), region(32, 1, 256, &[0])];
     let mut spec = FunctionSpec::endpoint(DeviceType::Type3, 4 * GIB);
     spec.decoders = 1;
-    let mut bridge = bridge([Below::endpoint(spec)]);
+    let mut bridge = bridge([ComponentBelow::endpoint(spec)]);
     let error = enumerate(&mut bridge, &goal(regions)).unwrap_err();
     assert_eq!(error, EnumerateError::Decoders(1));
 }
@@ -303,11 +315,11 @@ fn step_by_step(
     let mut answer = None;
     for number in 0.. {
         match software.next(answer) {
-            Next::Access(access) => {
+            EnumerationStep::Access(access) => {
                 let value = corrupt(number, &access);
                 answer = Some(Ok(perform(bridge, &access, value)));
             }
-            Next::Done(result) => return result,
+            EnumerationStep::Done(result) => return result,
         }
     }
     unreachable!()
@@ -373,15 +385,15 @@ fn wrong_bits_in_decoders_are_refused_or_a_mismatch() {
 }
 
 /// A component that may be below a port: nothing, a device with 1 to 8 units of 256 MiB, or a switch.
-fn below() -> impl Strategy<Value = Below> {
+fn below() -> impl Strategy<Value = ComponentBelow> {
     let kinds = [DeviceType::Type1, DeviceType::Type2, DeviceType::Type3];
     let endpoint = (proptest::sample::select(kinds.to_vec()), 1u64..9).prop_map(|(kind, units)| {
         let bytes = if kind.has_mem() { units * 256 * MIB } else { 0 };
-        Below::endpoint(FunctionSpec::endpoint(kind, bytes))
+        ComponentBelow::endpoint(FunctionSpec::endpoint(kind, bytes))
     });
-    let leaf = prop_oneof![1 => Just(()).prop_map(|()| Below::Nothing), 4 => endpoint];
+    let leaf = prop_oneof![1 => Just(()).prop_map(|()| ComponentBelow::Nothing), 4 => endpoint];
     leaf.prop_recursive(3, 16, 4, |inner| {
-        proptest::collection::vec(inner, 1..4).prop_map(Below::switch)
+        proptest::collection::vec(inner, 1..4).prop_map(ComponentBelow::switch)
     })
 }
 
@@ -411,7 +423,7 @@ proptest! {
             base += spec.memory_bytes;
         }
         let log = enumerate(&mut bridge, &goal).unwrap();
-        let devices: Vec<&Found> = log.functions.iter().filter(|found| !found.bridge).collect();
+        let devices: Vec<&FoundFunction> = log.functions.iter().filter(|found| !found.bridge).collect();
         prop_assert_eq!(devices.len(), specs.len());
         for (found, spec) in devices.iter().zip(&specs) {
             prop_assert_eq!(found.memory.0, spec.memory_bytes);
@@ -428,7 +440,7 @@ proptest! {
 fn several(host_bridges: usize, ports: usize, below: usize) -> RootComplex {
     let port = || match below {
         1 => device(4),
-        _ => Below::switch((0..below).map(|_| device(4))),
+        _ => ComponentBelow::switch((0..below).map(|_| device(4))),
     };
     let bridge = |_| (0..ports).map(|_| port()).collect();
     let bridges = (0..host_bridges).map(bridge).collect();

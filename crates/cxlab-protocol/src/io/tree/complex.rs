@@ -2,7 +2,9 @@
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
-use super::{Below, Function, HostBridge, Place, Request, Step, Switch, all_ones, descend};
+use super::{
+    ComponentBelow, Function, HostBridge, RegisterPlace, Request, Step, Switch, all_ones, descend,
+};
 use crate::hdm::{InterleaveError, InterleaveSet};
 use crate::io::space::{AccessError, COMPONENT_BYTES};
 
@@ -140,7 +142,10 @@ pub struct RootComplex {
 
 impl RootComplex {
     /// A root complex of one host bridge, with these components below its root ports.
-    pub fn one(component_base: Hpa, below: impl IntoIterator<Item = Below>) -> RootComplex {
+    pub fn one(
+        component_base: Hpa,
+        below: impl IntoIterator<Item = ComponentBelow>,
+    ) -> RootComplex {
         RootComplex {
             bridges: vec![HostBridge::new(component_base, below)],
             windows: vec![FixedWindow::whole(0)],
@@ -152,11 +157,11 @@ impl RootComplex {
     /// bridge has an equal part of the 256 buses.
     pub fn new(
         component_base: Hpa,
-        below: Vec<Vec<Below>>,
+        below: Vec<Vec<ComponentBelow>>,
         windows: Vec<FixedWindow>,
     ) -> RootComplex {
         let buses = 256 / below.len().max(1);
-        let bridge = |(number, below): (usize, Vec<Below>)| HostBridge {
+        let bridge = |(number, below): (usize, Vec<ComponentBelow>)| HostBridge {
             first_bus: (number * buses) as u8,
             last_bus: ((number + 1) * buses - 1) as u8,
             ..HostBridge::new(
@@ -184,7 +189,7 @@ impl RootComplex {
     }
 
     /// Serves a request of software, or names the root port through which it leaves. Requests to
-    /// configuration space come as [`Place::Bus`]. Root ports are counted through all host bridges.
+    /// configuration space come as [`RegisterPlace::Bus`]. Root ports are counted through all host bridges.
     pub fn serve(&mut self, request: Request) -> Step {
         let mut first = 0;
         for bridge in &mut self.bridges {
@@ -204,7 +209,7 @@ impl RootComplex {
     /// If the width or the offset is not allowed.
     pub fn access(
         &mut self,
-        place: Place,
+        place: RegisterPlace,
         width: u32,
         write: Option<u64>,
     ) -> Result<u64, AccessError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cxlab_engine::units::Hpa;
 
-use super::request::{Place, Request, Step};
+use super::request::{RegisterPlace, Request, Step};
 use crate::io::component::{ComponentRegisters, Decodes};
 use crate::io::space::{BARS, COMPONENT_BYTES, FunctionSpec, Registers, Role, command, offset};
 
@@ -92,11 +92,11 @@ impl Function {
     /// Serves a request that arrives at a device over its link.
     pub fn serve(&mut self, request: Request) -> Step {
         let step = match request.place {
-            Place::Device(to, at) if to.device == 0 && to.function == 0 => {
+            RegisterPlace::Device(to, at) if to.device == 0 && to.function == 0 => {
                 Some(self.serve_config(request, at))
             }
-            Place::Device(..) | Place::Bus(..) => None,
-            Place::Memory(hpa) => self.serve_memory(request, hpa),
+            RegisterPlace::Device(..) | RegisterPlace::Bus(..) => None,
+            RegisterPlace::Memory(hpa) => self.serve_memory(request, hpa),
         };
         step.unwrap_or(Step::Nobody)
     }

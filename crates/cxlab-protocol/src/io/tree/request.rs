@@ -18,7 +18,7 @@ pub struct Bdf {
 
 /// The register that a request goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum RegisterPlace {
     /// A register in the configuration space of the device at the end of the link (type 0).
     Device(Bdf, u16),
     /// A register in a configuration space further downstream (type 1).
@@ -31,7 +31,7 @@ pub enum Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The register that is accessed.
-    pub place: Place,
+    pub place: RegisterPlace,
     /// Width in bytes: 1, 2 or 4.
     pub width: u32,
     /// The value to write; `None` for a read.
@@ -50,7 +50,7 @@ pub enum Step {
 }
 
 impl Request {
-    pub(super) fn at(self, place: Place) -> Request {
+    pub(super) fn at(self, place: RegisterPlace) -> Request {
         Request { place, ..self }
     }
 

@@ -2,7 +2,7 @@
 
 use cxlab_protocol::coherence::cache_agent::Line;
 use cxlab_protocol::coherence::cache_home::{
-    self, Action, CORES, Event, Filter, Found, Operation, Peers, Phase,
+    self, Action, CORES, CoreSnoopResult, Event, Filter, Operation, Peers, Phase,
 };
 use cxlab_protocol::coherence::cache_message::{Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
@@ -264,7 +264,8 @@ impl Model {
             let found = answer_of_cores(&mut next, l, snoop);
             let asked = state.phase != Phase::Snooping(Operation::EvictEntry);
             if let (Some(wire), true) = (next.wires[l].get_mut(state.requester.index()), asked) {
-                wire.hit = found != Found::Nothing && wire.pending == Pending::WriteCurrent;
+                wire.hit =
+                    found != CoreSnoopResult::Nothing && wire.pending == Pending::WriteCurrent;
             }
             let event = Event::CoresAnswered(found);
             out.push((Move::CoresAnswer(l), self.home_takes(next, l, event)));
@@ -341,13 +342,13 @@ impl Model {
 }
 
 /// The cores execute a snoop. Returns what they had.
-fn answer_of_cores(world: &mut World, l: usize, snoop: Snoop) -> Found {
+fn answer_of_cores(world: &mut World, l: usize, snoop: Snoop) -> CoreSnoopResult {
     let cores = &mut world.cores[l];
     cores.snoop = None;
     let found = match cores.line {
-        Line::I => return Found::Nothing,
-        Line::M => Found::Dirty,
-        _ => Found::Clean,
+        Line::I => return CoreSnoopResult::Nothing,
+        Line::M => CoreSnoopResult::Dirty,
+        _ => CoreSnoopResult::Clean,
     };
     world.home[l].buffer = cores.copy;
     match snoop {

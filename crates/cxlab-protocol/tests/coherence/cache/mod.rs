@@ -123,8 +123,8 @@ pub type Moves = Vec<(Move, Outcome)>;
 
 /// Rows of both tables.
 pub struct Tables {
-    pub agent: Table<cache_agent::Row, cache_agent::On>,
-    pub home: Table<cache_home::Row, (cache_home::On, Others)>,
+    pub agent: Table<cache_agent::Row, cache_agent::RowCondition>,
+    pub home: Table<cache_home::Row, (cache_home::RowCondition, Others)>,
 }
 
 impl Tables {

@@ -7,20 +7,22 @@ use super::Model;
 use super::exploration::{MISSING, ONE, TWO};
 use crate::checker::{Equivalent, Key, Mutants, survey};
 
-impl Key for cache_agent::On {
+impl Key for cache_agent::RowCondition {
     fn bit(self) -> u32 {
         self as u32
     }
 }
 
-impl Key for (cache_home::On, Others) {
+impl Key for (cache_home::RowCondition, Others) {
     fn bit(self) -> u32 {
         3 * self.0 as u32 + self.1 as u32
     }
 }
 
 /// All conditions and views of the other holders of a row.
-pub(super) fn cells(row: &cache_home::Row) -> impl Iterator<Item = (cache_home::On, Others)> {
+pub(super) fn cells(
+    row: &cache_home::Row,
+) -> impl Iterator<Item = (cache_home::RowCondition, Others)> {
     let others = row.others;
     row.on
         .iter()

@@ -2,7 +2,7 @@
 
 use cxlab_protocol::coherence::cache_agent::{self, Line};
 use cxlab_protocol::coherence::cache_home::{
-    self, CORES, Collected, Forward, Operation, Peer, Phase,
+    self, CORES, CollectedData, Forward, Operation, Peer, Phase,
 };
 use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
@@ -99,12 +99,12 @@ coded!(enum Request, Request::ALL);
 coded!(enum Answer, Answer::ALL);
 coded!(Phase, Phase::ALL, |phase| phase.index() as u64);
 coded!(
-    enum Collected,
+    enum CollectedData,
     [
-        Collected::Nothing,
-        Collected::CoresClean,
-        Collected::CoresDirty,
-        Collected::DeviceDirty,
+        CollectedData::Nothing,
+        CollectedData::CoresClean,
+        CollectedData::CoresDirty,
+        CollectedData::DeviceDirty,
     ]
 );
 coded!(

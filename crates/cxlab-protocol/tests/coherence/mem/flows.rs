@@ -3,7 +3,7 @@
 use cxlab_protocol::coherence::block::{Answer, BlockSnoop};
 use cxlab_protocol::coherence::dcoh::{self, Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
-use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Action, Event, Line};
 
 /// A line in a caching requester.
@@ -89,7 +89,7 @@ impl Home {
 
 const A: Peer = Peer::new(0).unwrap();
 const B: Peer = Peer::new(1).unwrap();
-const RSP_I: Action = Action::Send(M2s::BiRsp(Kept::Invalid));
+const RSP_I: Action = Action::Send(M2s::BiRsp(KeptCopy::Invalid));
 const BI_CONFLICT: Action = Action::Send(M2s::BiConflict);
 const WRITTEN: [dcoh::Action; 2] = [dcoh::Action::WriteMedium, dcoh::Action::Reply(A, S2m::Cmp)];
 
@@ -116,7 +116,7 @@ fn a_dirty_line_is_written_back_before_bisnp_completes() {
     assert!(home.0.is_busy());
     host.takes(S2m::Cmp, &[RSP_I]);
     host.is(Line::I);
-    home.takes(A, M2s::BiRsp(Kept::Invalid), &[]);
+    home.takes(A, M2s::BiRsp(KeptCopy::Invalid), &[]);
     home.is(Filter::Invalid);
     assert!(!home.0.needs_entry());
 }
@@ -131,7 +131,11 @@ fn in_an_early_conflict_the_request_is_served_after_the_snoop() {
     assert!(home.keeps_waiting(A, M2s::MemRdData));
     home.takes(A, M2s::BiConflict, &reply(A, &[S2m::BiConflictAck]));
     host.takes(S2m::BiConflictAck, &[RSP_I]);
-    home.takes(A, M2s::BiRsp(Kept::Invalid), &[dcoh::Action::ReadMedium]);
+    home.takes(
+        A,
+        M2s::BiRsp(KeptCopy::Invalid),
+        &[dcoh::Action::ReadMedium],
+    );
     home.grants(B, S2m::CmpE);
     home.is(Filter::Any(B));
     home.takes(A, M2s::MemRdData, &snoop(Snoop::Data, B));
@@ -153,9 +157,9 @@ fn in_a_late_conflict_the_new_copy_is_used_once_and_then_snooped() {
     let stored = [Action::Fill, Action::CompleteStore, Action::Send(write)];
     host.takes(S2m::MemData, &stored);
     home.from(A, write);
-    host.takes(S2m::Cmp, &[Action::Send(M2s::BiRsp(Kept::Shared))]);
+    host.takes(S2m::Cmp, &[Action::Send(M2s::BiRsp(KeptCopy::Shared))]);
     host.is(Line::S);
-    home.takes(A, M2s::BiRsp(Kept::Shared), &[dcoh::Action::ReadMedium]);
+    home.takes(A, M2s::BiRsp(KeptCopy::Shared), &[dcoh::Action::ReadMedium]);
     home.grants(B, S2m::CmpS);
     home.is(Filter::Shared(Peers::only(A).with(B)));
 }
@@ -170,14 +174,14 @@ fn of_two_upgrades_the_loser_gets_ownership_without_data_and_reads_again() {
     b.does(Event::BiSnp(Snoop::Inv), &[BI_CONFLICT]);
     home.from(B, M2s::BiConflict);
     b.takes(S2m::BiConflictAck, &[Action::Drop, RSP_I]);
-    home.takes(B, M2s::BiRsp(Kept::Invalid), &reply(A, &[S2m::CmpE]));
+    home.takes(B, M2s::BiRsp(KeptCopy::Invalid), &reply(A, &[S2m::CmpE]));
     a.takes(S2m::CmpE, &[Action::CompleteStore]);
     a.is(Line::M);
     home.takes(B, M2s::MemInvOwn, &snoop(Snoop::Inv, A));
     a.on(Event::BiSnp(Snoop::Inv));
     home.from(A, M2s::MemWr(MetaValue::Invalid));
     a.response(S2m::Cmp);
-    home.takes(A, M2s::BiRsp(Kept::Invalid), &reply(B, &[S2m::CmpE]));
+    home.takes(A, M2s::BiRsp(KeptCopy::Invalid), &reply(B, &[S2m::CmpE]));
     b.takes(S2m::CmpE, &[Action::Send(M2s::MemRdOwn)]);
     home.takes(B, M2s::MemRdOwn, &[dcoh::Action::ReadMedium]);
     home.on(dcoh::Event::MediumData);
@@ -195,7 +199,11 @@ fn a_snoop_that_meets_a_write_back_needs_no_conflict_and_is_answered_after_it() 
     host.does(Event::BiSnp(Snoop::Data), &[]);
     home.takes(A, write, &WRITTEN);
     host.takes(S2m::Cmp, &[RSP_I]);
-    home.takes(A, M2s::BiRsp(Kept::Invalid), &[dcoh::Action::ReadMedium]);
+    home.takes(
+        A,
+        M2s::BiRsp(KeptCopy::Invalid),
+        &[dcoh::Action::ReadMedium],
+    );
     home.grants(B, S2m::CmpE);
 }
 
@@ -208,7 +216,7 @@ fn a_clean_eviction_that_crosses_a_snoop_is_completed_after_it() {
     assert!(home.keeps_waiting(A, M2s::MemClnEvct));
     home.from(A, M2s::BiConflict);
     host.takes(S2m::BiConflictAck, &[RSP_I]);
-    home.from(A, M2s::BiRsp(Kept::Invalid));
+    home.from(A, M2s::BiRsp(KeptCopy::Invalid));
     home.takes(A, M2s::MemClnEvct, &reply(A, &[S2m::Cmp]));
     host.takes(S2m::Cmp, &[]);
     host.is(Line::I);
@@ -222,7 +230,7 @@ fn a_store_to_an_exclusive_line_is_silent_and_the_next_reader_sees_it() {
     host.is(Line::M);
     let written = [Action::Send(M2s::MemWr(MetaValue::Any))];
     host.does(Event::BiSnp(Snoop::Cur), &written);
-    host.takes(S2m::Cmp, &[Action::Send(M2s::BiRsp(Kept::Exclusive))]);
+    host.takes(S2m::Cmp, &[Action::Send(M2s::BiRsp(KeptCopy::Exclusive))]);
     host.is(Line::E);
 }
 
@@ -231,7 +239,11 @@ fn the_devices_own_agent_reads_what_the_host_wrote_and_leaves_it_the_line() {
     let mut home = Home::new(Filter::Any(A));
     home.does(dcoh::Event::LocalRead, &snoop(Snoop::Cur, A));
     home.from(A, M2s::MemWr(MetaValue::Any));
-    home.takes(A, M2s::BiRsp(Kept::Exclusive), &[dcoh::Action::ReadMedium]);
+    home.takes(
+        A,
+        M2s::BiRsp(KeptCopy::Exclusive),
+        &[dcoh::Action::ReadMedium],
+    );
     home.does(dcoh::Event::MediumData, &[dcoh::Action::CompleteLocal]);
     home.is(Filter::Any(A));
 }
@@ -260,15 +272,15 @@ fn a_line_in_conflict_makes_its_block_answer_line_by_line() {
     assert_eq!(
         sent,
         [
-            Answer::Line(0, Kept::Invalid),
-            Answer::Line(1, Kept::Invalid)
+            Answer::Line(0, KeptCopy::Invalid),
+            Answer::Line(1, KeptCopy::Invalid)
         ]
     );
     lines[2].takes(S2m::Cmp, &[RSP_I]);
     lines[3].takes(S2m::BiConflictAck, &[RSP_I]);
     for place in [2, 3] {
-        let answers: Vec<Answer> = block.answer(place, Kept::Invalid).iter().collect();
-        assert_eq!(answers, [Answer::Line(place, Kept::Invalid)]);
+        let answers: Vec<Answer> = block.answer(place, KeptCopy::Invalid).iter().collect();
+        assert_eq!(answers, [Answer::Line(place, KeptCopy::Invalid)]);
     }
     assert!(block.is_done());
 }
@@ -279,7 +291,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
     let wrong = [
         // Only the owner writes, and only a snooped requester responds.
         dcoh::Event::Message(B, M2s::MemWr(MetaValue::Invalid)),
-        dcoh::Event::Message(A, M2s::BiRsp(Kept::Invalid)),
+        dcoh::Event::Message(A, M2s::BiRsp(KeptCopy::Invalid)),
         dcoh::Event::MediumData,
     ];
     for event in wrong {
@@ -288,7 +300,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
     }
     // A sharer cannot answer an invalidating snoop with a copy.
     let (snooped, _) = dcoh::step(shared, dcoh::Event::EvictEntry).unwrap();
-    let kept = dcoh::Event::Message(A, M2s::BiRsp(Kept::Shared));
+    let kept = dcoh::Event::Message(A, M2s::BiRsp(KeptCopy::Shared));
     assert_eq!(dcoh::step(snooped, kept), None);
     // A completion that the line does not wait for.
     let idle = requester::LineState::stable(Line::S);

@@ -122,7 +122,7 @@ pub type Moves = Vec<(Move, Outcome)>;
 
 /// Rows of both tables.
 pub struct Tables {
-    pub requester: Table<requester::Row, requester::On>,
+    pub requester: Table<requester::Row, requester::RowCondition>,
     pub dcoh: Table<dcoh::Row, dcoh::Others>,
 }
 

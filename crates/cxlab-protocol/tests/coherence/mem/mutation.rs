@@ -1,13 +1,13 @@
 //! The alterations of the tables of CXL.mem.
 
 use cxlab_protocol::coherence::dcoh::{self, Operation, Phase};
-use cxlab_protocol::coherence::requester::{self, Line, Then};
+use cxlab_protocol::coherence::requester::{self, Line, SnoopFate};
 
 use super::Model;
 use super::exploration::{TWO, TWO_LINES};
 use crate::checker::{Equivalent, Key, Mutants, survey};
 
-impl Key for requester::On {
+impl Key for requester::RowCondition {
     fn bit(self) -> u32 {
         self as u32
     }
@@ -24,8 +24,8 @@ fn mutants() -> Mutants<Model> {
                 tables.requester.rows[r].to = to;
             });
         }
-        for then in [Then::Answered, Then::AwaitAck, Then::Defer] {
-            if row.then != Then::Keep && row.then != then {
+        for then in [SnoopFate::Answered, SnoopFate::AwaitAck, SnoopFate::Defer] {
+            if row.then != SnoopFate::Keep && row.then != then {
                 mutants.add(name, format!("snoop {then:?}"), |tables| {
                     tables.requester.rows[r].then = then;
                 });

@@ -1,7 +1,7 @@
 //! The moves of the requesters.
 
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
-use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Event};
 
 use super::{Broken, Model, Move, Moves, Outcome, Pending, Property, World};
@@ -89,9 +89,9 @@ impl Model {
         }
         for l in 0..2 {
             match blocks[usize::from(l)] {
-                2 | 4 => snoop.answer(l, Kept::Invalid),
-                5 => snoop.answer(l, Kept::Shared),
-                6 => snoop.answer(l, Kept::Exclusive),
+                2 | 4 => snoop.answer(l, KeptCopy::Invalid),
+                5 => snoop.answer(l, KeptCopy::Shared),
+                6 => snoop.answer(l, KeptCopy::Exclusive),
                 _ => continue,
             };
         }
@@ -112,7 +112,13 @@ impl Model {
         }
     }
 
-    fn answer(&self, world: &mut World, a: usize, l: usize, kept: Kept) -> Result<(), Property> {
+    fn answer(
+        &self,
+        world: &mut World,
+        a: usize,
+        l: usize,
+        kept: KeptCopy,
+    ) -> Result<(), Property> {
         if !matches!(world.wires[l][a].block, 1 | 3) {
             return bound(world.wires[l][a].response.replace((kept, false)).is_none());
         }
@@ -121,8 +127,8 @@ impl Model {
         self.set_block(world, a, &snoop);
         let block = &mut world.wires[l][a].block;
         *block = match (*block, kept) {
-            (2, Kept::Shared) => 5,
-            (2, Kept::Exclusive) => 6,
+            (2, KeptCopy::Shared) => 5,
+            (2, KeptCopy::Exclusive) => 6,
             (block, _) => block,
         };
         self.send_answers(world, a, answers)

@@ -2,8 +2,8 @@
 
 use cxlab_protocol::coherence::dcoh::{self, Operation, Peer, Phase};
 use cxlab_protocol::coherence::fields::MetaValue;
-use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
-use cxlab_protocol::coherence::requester::{self, Event, Held, Line};
+use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
+use cxlab_protocol::coherence::requester::{self, Event, HeldSnoop, Line};
 
 use super::{MAX_LINES, Model, Property};
 use crate::checker::{
@@ -21,7 +21,7 @@ pub struct Wire {
     pub at_head: bool,
     pub write: Option<(MetaValue, Data)>,
     pub conflict: bool,
-    pub response: Option<(Kept, bool)>,
+    pub response: Option<(KeptCopy, bool)>,
     pub snoop: Option<(Snoop, bool)>,
     pub completion: Option<S2m>,
     /// 0 none, 1 free to arrive, 2 behind a completion.
@@ -97,15 +97,15 @@ coded!(
     ]
 );
 coded!(
-    Held,
+    HeldSnoop,
     [
-        Held::Nothing,
-        Held::AwaitAck(Snoop::Inv),
-        Held::AwaitAck(Snoop::Data),
-        Held::AwaitAck(Snoop::Cur),
-        Held::Deferred(Snoop::Inv),
-        Held::Deferred(Snoop::Data),
-        Held::Deferred(Snoop::Cur),
+        HeldSnoop::Nothing,
+        HeldSnoop::AwaitAck(Snoop::Inv),
+        HeldSnoop::AwaitAck(Snoop::Data),
+        HeldSnoop::AwaitAck(Snoop::Cur),
+        HeldSnoop::Deferred(Snoop::Inv),
+        HeldSnoop::Deferred(Snoop::Data),
+        HeldSnoop::Deferred(Snoop::Cur),
     ]
 );
 coded!(S2m, [S2m::Cmp, S2m::CmpS, S2m::CmpE, S2m::CmpM]);
@@ -114,7 +114,7 @@ coded!(
     [MetaValue::Invalid, MetaValue::Shared, MetaValue::Any]
 );
 coded!(enum Line, Line::ALL);
-coded!(enum Kept, Kept::ALL);
+coded!(enum KeptCopy, KeptCopy::ALL);
 coded!(Phase, Phase::ALL, |phase| phase.index() as u64);
 
 impl Wire {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::path::Path;
 use super::super::suggest::nearest;
-use super::{Gathered, Walker, literal, object, schema, words};
+use super::{ApplicableSchemas, Walker, literal, object, schema, words};
 
 /// A property that tells alternatives apart, with the constant of each.
 struct Tag<'s> {
@@ -15,7 +15,11 @@ struct Tag<'s> {
 
 impl<'s> Walker<'s> {
     /// Finds the alternative that the user meant and gathers it, or reports why none fits.
-    pub(super) fn choose(&mut self, alternatives: &'s [Value], gathered: &mut Gathered<'_, 's>) {
+    pub(super) fn choose(
+        &mut self,
+        alternatives: &'s [Value],
+        gathered: &mut ApplicableSchemas<'_, 's>,
+    ) {
         let kept = alternatives.iter();
         let kept = kept.filter(|schema| !schema::only_null(schema));
         let kept: Vec<&'s Value> = kept.collect();
@@ -85,7 +89,7 @@ impl<'s> Walker<'s> {
         &mut self,
         map: &Map<String, Value>,
         tag: &Tag<'s>,
-        gathered: &mut Gathered<'_, 's>,
+        gathered: &mut ApplicableSchemas<'_, 's>,
     ) {
         let Some(found) = map.get(tag.name) else {
             gathered.open = true;
@@ -122,7 +126,7 @@ impl<'s> Walker<'s> {
         &mut self,
         map: &Map<String, Value>,
         fitting: &[&'s Value],
-        gathered: &mut Gathered<'_, 's>,
+        gathered: &mut ApplicableSchemas<'_, 's>,
     ) {
         let complete = fitting.iter().filter(|schema| {
             let required = self.schemas.required(schema);
@@ -135,7 +139,7 @@ impl<'s> Walker<'s> {
     }
 
     /// Tries each alternative and keeps the mistakes of the one with the fewest.
-    fn choose_by_trial(&mut self, fitting: &[&'s Value], gathered: &mut Gathered<'_, 's>) {
+    fn choose_by_trial(&mut self, fitting: &[&'s Value], gathered: &mut ApplicableSchemas<'_, 's>) {
         gathered.open = true;
         let trials = fitting.iter().map(|schema| {
             let mut trial = Walker {

@@ -42,7 +42,7 @@ struct Walker<'s> {
 }
 
 /// Every subschema that applies to one value.
-struct Gathered<'v, 's> {
+struct ApplicableSchemas<'v, 's> {
     value: &'v Value,
     path: &'v Path,
     /// The schemas being applied to this very value, which a schema that refers to itself must not
@@ -59,7 +59,7 @@ struct Gathered<'v, 's> {
 impl<'s> Walker<'s> {
     /// Checks one value, to which the schemas of `active` are being applied.
     fn check(&mut self, value: &Value, schema: &'s Value, path: &Path, active: Vec<&'s Value>) {
-        let mut gathered = Gathered {
+        let mut gathered = ApplicableSchemas {
             value,
             path,
             active,
@@ -77,7 +77,7 @@ impl<'s> Walker<'s> {
         self.check(value, schema, path, Vec::new());
     }
 
-    fn gather(&mut self, schema: &'s Value, gathered: &mut Gathered<'_, 's>) {
+    fn gather(&mut self, schema: &'s Value, gathered: &mut ApplicableSchemas<'_, 's>) {
         let is_it = |other: &&Value| std::ptr::eq(*other, schema);
         if gathered.reported || gathered.active.iter().any(is_it) {
             return;
@@ -104,13 +104,13 @@ impl<'s> Walker<'s> {
     }
 
     /// Reports a mistake of the value as a whole.
-    fn report(&mut self, diagnostic: Diagnostic, gathered: &mut Gathered<'_, 's>) {
+    fn report(&mut self, diagnostic: Diagnostic, gathered: &mut ApplicableSchemas<'_, 's>) {
         self.found.push(diagnostic);
         gathered.reported = true;
     }
 
-    fn check_gathered(&mut self, gathered: &Gathered<'_, 's>) {
-        let Gathered {
+    fn check_gathered(&mut self, gathered: &ApplicableSchemas<'_, 's>) {
+        let ApplicableSchemas {
             value, path, all, ..
         } = gathered;
         let wrong = wrong_type(value, all, path).or_else(|| literal::wrong(value, all, path));

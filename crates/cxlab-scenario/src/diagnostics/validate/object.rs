@@ -5,11 +5,15 @@ use serde_json::{Map, Value};
 use super::super::diagnostic::Diagnostic;
 use super::super::path::{Path, quoted_if_needed};
 use super::super::suggest::nearest;
-use super::{Gathered, Walker, schema};
+use super::{ApplicableSchemas, Walker, schema};
 
 impl<'s> Walker<'s> {
     /// Checks a table. A misspelt key that stands for a missing one is reported once, as unknown.
-    pub(super) fn check_object(&mut self, map: &Map<String, Value>, gathered: &Gathered<'_, 's>) {
+    pub(super) fn check_object(
+        &mut self,
+        map: &Map<String, Value>,
+        gathered: &ApplicableSchemas<'_, 's>,
+    ) {
         let path = gathered.path;
         let properties = properties(&gathered.all);
         let rest = rest_schema(&gathered.all);

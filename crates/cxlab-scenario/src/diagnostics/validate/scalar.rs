@@ -84,7 +84,7 @@ fn check_length(
 
 /// One end of a range of numbers.
 #[derive(Clone)]
-struct Bound {
+struct RangeEnd {
     number: Number,
     exclusive: bool,
 }
@@ -93,10 +93,10 @@ struct Bound {
 pub(super) fn check_number(number: &Number, all: &[&Value], path: &Path) -> Diagnostics {
     let least = tightest(all, ["minimum", "exclusiveMinimum"], 0, |a, b| less(b, a));
     let most = tightest(all, ["maximum", "exclusiveMaximum"], 1, less);
-    let below = |bound: &Bound| {
+    let below = |bound: &RangeEnd| {
         less(number, &bound.number) || bound.exclusive && !less(&bound.number, number)
     };
-    let above = |bound: &Bound| {
+    let above = |bound: &RangeEnd| {
         less(&bound.number, number) || bound.exclusive && !less(number, &bound.number)
     };
     if !least.as_ref().is_some_and(below) && !most.as_ref().is_some_and(above) {
@@ -114,20 +114,20 @@ fn tightest(
     [inclusive, exclusive]: [&str; 2],
     end: usize,
     tighter: fn(&Number, &Number) -> bool,
-) -> Option<Bound> {
-    let mut best: Option<Bound> = None;
+) -> Option<RangeEnd> {
+    let mut best: Option<RangeEnd> = None;
     for schema in all {
         let bound = |keyword: &str, exclusive| {
             let number = schema.get(keyword)?.as_number()?.clone();
-            Some(Bound { number, exclusive })
+            Some(RangeEnd { number, exclusive })
         };
-        let format = format_range(schema).map(|range| Bound {
+        let format = format_range(schema).map(|range| RangeEnd {
             number: range[end].clone(),
             exclusive: false,
         });
         let bounds = [bound(inclusive, false), bound(exclusive, true), format];
         for next in bounds.into_iter().flatten() {
-            let is_tighter = |best: &Bound| tighter(&next.number, &best.number);
+            let is_tighter = |best: &RangeEnd| tighter(&next.number, &best.number);
             if best.as_ref().is_none_or(is_tighter) {
                 best = Some(next);
             }
@@ -153,12 +153,12 @@ fn format_range(schema: &Value) -> Option<[Number; 2]> {
     }
 }
 
-fn range_words(least: Option<&Bound>, most: Option<&Bound>) -> String {
-    let above = |bound: &Bound| match bound.exclusive {
+fn range_words(least: Option<&RangeEnd>, most: Option<&RangeEnd>) -> String {
+    let above = |bound: &RangeEnd| match bound.exclusive {
         true => format!("more than {}", bound.number),
         false => format!("at least {}", bound.number),
     };
-    let below = |bound: &Bound| match bound.exclusive {
+    let below = |bound: &RangeEnd| match bound.exclusive {
         true => format!("less than {}", bound.number),
         false => format!("at most {}", bound.number),
     };
@@ -175,7 +175,7 @@ fn range_words(least: Option<&Bound>, most: Option<&Bound>) -> String {
 }
 
 /// Nobody wants to read 18446744073709551615 as the end of a range.
-fn is_widest(bound: &Bound) -> bool {
+fn is_widest(bound: &RangeEnd) -> bool {
     let number = bound.number.as_u64();
     number.is_some_and(|number| number >= i64::MAX as u64)
 }

@@ -20,7 +20,7 @@ use cxlab_protocol::coherence::dcoh::{self, Filter, LineState, Operation, Peer};
 use cxlab_protocol::coherence::message::{M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Line};
 
-use super::{Coming, GuestLine, NOBODY, PlanMemory, travel};
+use super::{ComingRequest, GuestLine, NOBODY, PlanMemory, travel};
 
 /// The snoop filter of a device, and what guests hold of its lines.
 pub(super) struct Home {
@@ -43,7 +43,7 @@ pub struct SnoopCounts {
 
 /// When a request completes.
 #[derive(Clone, Copy)]
-enum Ends {
+enum CompletionRule {
     /// Without the medium, at this time.
     At(u64),
     /// When the medium has read the line; the read arrives there at this time.
@@ -71,7 +71,7 @@ struct Operating {
     flying: Vec<(u64, Message)>,
     /// Time of the last event so far.
     last_ps: u64,
-    ends: Option<Ends>,
+    ends: Option<CompletionRule>,
 }
 impl Operating {
     fn send(&mut self, at: u64, message: Message) {
@@ -182,13 +182,13 @@ impl PlanMemory {
         }
         let ticket = self.ticket(pool, false);
         match operating.ends {
-            Some(Ends::Read(at)) => self.media[medium].come(Coming {
+            Some(CompletionRule::Read(at)) => self.media[medium].come(ComingRequest {
                 at,
                 ticket,
                 dpa: Dpa(dpa % self.pools[pool].capacity),
                 write: false,
             }),
-            Some(Ends::At(at)) => self.requests[ticket as usize].2 = at,
+            Some(CompletionRule::At(at)) => self.requests[ticket as usize].2 = at,
             None => unreachable!("a request that never ends: {event:?}"),
         }
         Some(ticket)
@@ -254,7 +254,7 @@ impl PlanMemory {
         }
         let answered = matches!(event, requester::Event::Response(_)) && next.is_settled();
         if answered && operating.origin == Some(peer) {
-            operating.ends.get_or_insert(Ends::At(at));
+            operating.ends.get_or_insert(CompletionRule::At(at));
         }
     }
 
@@ -340,7 +340,7 @@ impl PlanMemory {
                     }
                 }
                 dcoh::Action::ReadMedium => self.read_medium(operating, at),
-                dcoh::Action::WriteMedium => self.media[operating.medium].come(Coming {
+                dcoh::Action::WriteMedium => self.media[operating.medium].come(ComingRequest {
                     at,
                     ticket: NOBODY,
                     dpa: Dpa(operating.line.0 * LINE_BYTES),
@@ -359,7 +359,7 @@ impl PlanMemory {
 
     /// The medium's read takes effect at once. The request ends when the read does.
     fn read_medium(&mut self, operating: &mut Operating, at: u64) {
-        operating.ends = Some(Ends::Read(at));
+        operating.ends = Some(CompletionRule::Read(at));
         let Some((next, actions)) = dcoh::step(operating.home, dcoh::Event::MediumData) else {
             unreachable!("no row for data in {:?}", operating.home)
         };

@@ -30,15 +30,15 @@ type Share = (Bytes, Vec<(usize, Dpa)>);
 
 /// Shared memories, and the number of the one behind each window of each guest, if any.
 #[derive(Clone, Default)]
-pub(super) struct Shares {
+pub(super) struct SharedMemories {
     pub(super) regions: Vec<SharedRegion>,
     pub(super) windows: Vec<Vec<Option<usize>>>,
 }
 
-impl Shares {
+impl SharedMemories {
     /// What these hosts share. Without `[[regions]]` nothing is shared, because
     /// then every host takes all memory for its own.
-    pub(super) fn new(plan: &Plan, hosts: &[usize]) -> Shares {
+    pub(super) fn new(plan: &Plan, hosts: &[usize]) -> SharedMemories {
         let first = plan.hosts.len();
         let shares_of = |host: usize| -> Vec<Share> {
             let windows = plan.hosts[host].map.windows().iter();
@@ -54,7 +54,7 @@ impl Shares {
             let members = all.iter().filter(|windows| windows.contains(one));
             !plan.scenario.regions.is_empty() && members.count() > 1
         };
-        let mut found = Shares::default();
+        let mut found = SharedMemories::default();
         for windows in &all {
             let number = |one: &Share| is_shared(one).then(|| found.number(plan, one.0.0, &one.1));
             let numbers = windows.iter().map(number).collect();

@@ -1,7 +1,7 @@
 //! Boxes at the points of a grid. Endpoints are below their switch, to the right of the link that leads down.
 
 use super::hang::{self, list};
-use super::{Body, Course, GAP, Hung, Layout, Placed};
+use super::{Body, Course, GAP, Layout, PlacedBoxes, PlacedSatellite};
 use crate::picture::geometry::{Point, Rect};
 
 /// Distance between a box and a link around the grid along its side, in pixels.
@@ -13,7 +13,7 @@ const BETWEEN: f64 = 26.0;
 
 /// Bodies at the points of a grid, on its side where it is too wide otherwise. A third dimension leads to the upper right
 /// within the place of each point of the other two.
-pub(super) fn grid(layout: &Layout<'_>, lengths: &[usize], most: f64) -> Option<Placed> {
+pub(super) fn grid(layout: &Layout<'_>, lengths: &[usize], most: f64) -> Option<PlacedBoxes> {
     let axes = |swapped| Axes { lengths, swapped };
     let found = placed(layout, axes(false));
     if found.bounds(layout.bodies).width() <= most {
@@ -43,9 +43,9 @@ impl Axes<'_> {
     }
 }
 
-fn placed(layout: &Layout<'_>, axes: Axes<'_>) -> Placed {
+fn placed(layout: &Layout<'_>, axes: Axes<'_>) -> PlacedBoxes {
     let bodies = layout.bodies;
-    let hung: Vec<Vec<(usize, Hung)>> = bodies.iter().map(below).collect();
+    let hung: Vec<Vec<(usize, PlacedSatellite)>> = bodies.iter().map(below).collect();
     let extents = bodies.iter().zip(&hung);
     let extents = extents.map(|(body, hung)| hang::extent(body, hung));
     let cell = Rect::around_all(extents).unwrap_or(Rect::of(Point::default()));
@@ -56,7 +56,7 @@ fn placed(layout: &Layout<'_>, axes: Axes<'_>) -> Placed {
         step.x * (depth - 1.0) + cell.width() + BETWEEN + END,
         -step.y * (depth - 1.0) + cell.height() + BETWEEN + END,
     );
-    let mut placed = Placed::default();
+    let mut placed = PlacedBoxes::default();
     for (number, hung) in hung.into_iter().enumerate() {
         let [x, y, z] = axes.of(number).map(|place| place as f64);
         let at = Point::new(x * pitch.x + z * step.x, y * pitch.y + z * step.y);
@@ -75,13 +75,13 @@ fn placed(layout: &Layout<'_>, axes: Axes<'_>) -> Placed {
 }
 
 /// Satellites below their body, to the right of its middle.
-fn below(body: &Body) -> Vec<(usize, Hung)> {
+fn below(body: &Body) -> Vec<(usize, PlacedSatellite)> {
     let satellites: Vec<_> = body.satellites.iter().copied().enumerate().collect();
     list(body, &satellites, true, 9.0)
 }
 
 /// The link between opposite sides of the grid: above a row, to the left of a column, or beside the third dimension.
-fn around(placed: &Placed, bodies: &[Body], edge: (usize, usize), axis: usize) -> Course {
+fn around(placed: &PlacedBoxes, bodies: &[Body], edge: (usize, usize), axis: usize) -> Course {
     let (a, b) = (placed.at[edge.0], placed.at[edge.1]);
     let size = bodies[edge.0].size;
     let half = Point::new(size.width / 2.0, size.height / 2.0);

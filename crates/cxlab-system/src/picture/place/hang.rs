@@ -1,6 +1,6 @@
 //! Satellites at their body: in a fan, or in a list.
 
-use super::{Body, GAP, Hung, Satellite};
+use super::{Body, GAP, PlacedSatellite, Satellite};
 use crate::picture::geometry::{Point, Rect, Size};
 
 /// The side of a body on which its satellites are.
@@ -39,7 +39,12 @@ const ROWS: usize = 8;
 
 /// Places satellites relative to the centre of their body. Up or down, at most `row` of them are side by side; more are a
 /// list to the right of the body's left side.
-pub(super) fn hang(body: &Body, which: &[usize], side: Side, row: usize) -> Vec<(usize, Hung)> {
+pub(super) fn hang(
+    body: &Body,
+    which: &[usize],
+    side: Side,
+    row: usize,
+) -> Vec<(usize, PlacedSatellite)> {
     let satellites = which
         .iter()
         .map(|number| (*number, body.satellites[*number]));
@@ -62,7 +67,7 @@ pub(super) fn all(body: &Body) -> Vec<usize> {
 }
 
 /// The rectangle around a body and its satellites, relative to the centre of the body.
-pub(super) fn extent(body: &Body, hung: &[(usize, Hung)]) -> Rect {
+pub(super) fn extent(body: &Body, hung: &[(usize, PlacedSatellite)]) -> Rect {
     let boxes = hung.iter();
     let boxes = boxes.map(|(number, hung)| Rect::around(hung.at, body.satellites[*number].size));
     let lines = hung.iter().flat_map(|(_, hung)| &hung.course);
@@ -72,7 +77,11 @@ pub(super) fn extent(body: &Body, hung: &[(usize, Hung)]) -> Rect {
 }
 
 /// A fan above or below.
-fn in_a_row(body: &Body, satellites: &[(usize, Satellite)], down: bool) -> Vec<(usize, Hung)> {
+fn in_a_row(
+    body: &Body,
+    satellites: &[(usize, Satellite)],
+    down: bool,
+) -> Vec<(usize, PlacedSatellite)> {
     let sign = if down { 1.0 } else { -1.0 };
     let widths: f64 = satellites.iter().map(|(_, one)| one.size.width).sum();
     let mut left = -(widths + GAP * (satellites.len().max(1) - 1) as f64) / 2.0;
@@ -85,13 +94,17 @@ fn in_a_row(body: &Body, satellites: &[(usize, Satellite)], down: bool) -> Vec<(
         let at = Point::new(x, near + sign * one.size.height / 2.0);
         let start = Point::new(x.clamp(-half, half), sign * edge);
         let course = vec![start, Point::new(x, near)];
-        (*number, Hung { at, course })
+        (*number, PlacedSatellite { at, course })
     });
     hung.collect()
 }
 
 /// A fan to the left or to the right: a column, and further columns beyond it.
-fn beside(body: &Body, satellites: &[(usize, Satellite)], right: bool) -> Vec<(usize, Hung)> {
+fn beside(
+    body: &Body,
+    satellites: &[(usize, Satellite)],
+    right: bool,
+) -> Vec<(usize, PlacedSatellite)> {
     let sign = if right { 1.0 } else { -1.0 };
     let edge = body.size.width / 2.0;
     let mut near = edge + STEM;
@@ -104,7 +117,7 @@ fn beside(body: &Body, satellites: &[(usize, Satellite)], right: bool) -> Vec<(u
             let y = top + pitch * place as f64;
             let at = Point::new(sign * (near + one.size.width / 2.0), y);
             let course = vec![Point::new(sign * edge, 0.0), Point::new(sign * near, y)];
-            hung.push((*number, Hung { at, course }));
+            hung.push((*number, PlacedSatellite { at, course }));
         }
         near += size.width + GAP;
     }
@@ -129,7 +142,7 @@ pub(super) fn list(
     satellites: &[(usize, Satellite)],
     down: bool,
     left: f64,
-) -> Vec<(usize, Hung)> {
+) -> Vec<(usize, PlacedSatellite)> {
     let sign = if down { 1.0 } else { -1.0 };
     let (half, edge) = (body.size.width / 2.0, body.size.height / 2.0);
     let first = satellites.len().min(ROWS);
@@ -152,7 +165,7 @@ pub(super) fn list(
             }
             course.extend([Point::new(track, y), Point::new(x, y)]);
             let at = Point::new(x + one.size.width / 2.0, y);
-            hung.push((*number, Hung { at, course }));
+            hung.push((*number, PlacedSatellite { at, course }));
         }
         x += size.width + GAP + 10.0;
     }
@@ -160,9 +173,9 @@ pub(super) fn list(
 }
 
 /// Moves satellites with their body to `at`, in order of number.
-pub(super) fn moved(mut hung: Vec<(usize, Hung)>, at: Point) -> Vec<Hung> {
+pub(super) fn moved(mut hung: Vec<(usize, PlacedSatellite)>, at: Point) -> Vec<PlacedSatellite> {
     hung.sort_by_key(|(number, _)| *number);
-    let moved = hung.into_iter().map(|(_, one)| Hung {
+    let moved = hung.into_iter().map(|(_, one)| PlacedSatellite {
         at: one.at.plus(at),
         course: one.course.iter().map(|point| point.plus(at)).collect(),
     });

@@ -1,7 +1,7 @@
 //! Boxes in layers: the edge of the fabric at the bottom, the core at the top.
 
 use super::hang::{self, Side};
-use super::{Body, Course, Hung, Layout, Placed};
+use super::{Body, Course, Layout, PlacedBoxes, PlacedSatellite};
 use crate::picture::geometry::{Point, Rect};
 
 /// Distance between two boxes of a layer, in pixels.
@@ -9,17 +9,17 @@ const BETWEEN: f64 = 18.0;
 
 /// Bodies in layers by level. Those of the lowest layer are in order of number, others above the middle of the bodies
 /// below that they are linked to.
-pub(super) fn layers(layout: &Layout<'_>, most: f64) -> Option<Placed> {
+pub(super) fn layers(layout: &Layout<'_>, most: f64) -> Option<PlacedBoxes> {
     let bodies = layout.bodies;
     // The most satellites side by side that fit, or else a list below each body.
     let mut tried = [6, 2, 1].iter().map(|row| placed(layout, *row));
     tried.find(|placed| placed.bounds(bodies).width() <= most)
 }
 
-fn placed(layout: &Layout<'_>, row: usize) -> Placed {
+fn placed(layout: &Layout<'_>, row: usize) -> PlacedBoxes {
     let bodies = layout.bodies;
     let hang = |body: &Body| hang::hang(body, &hang::all(body), Side::Down, row);
-    let hung: Vec<Vec<(usize, Hung)>> = bodies.iter().map(hang).collect();
+    let hung: Vec<Vec<(usize, PlacedSatellite)>> = bodies.iter().map(hang).collect();
     let extents = bodies.iter().zip(&hung);
     let extents = extents.map(|(body, hung)| hang::extent(body, hung));
     let extents: Vec<Rect> = extents.collect();
@@ -53,11 +53,11 @@ fn placed(layout: &Layout<'_>, row: usize) -> Placed {
     let courses = courses.collect();
     let satellites = hung.into_iter().zip(&at);
     let satellites = satellites.map(|(hung, at)| hang::moved(hung, *at));
-    Placed {
+    PlacedBoxes {
         satellites: satellites.collect(),
         at,
         courses,
-        ..Placed::default()
+        ..PlacedBoxes::default()
     }
 }
 

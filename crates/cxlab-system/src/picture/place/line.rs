@@ -1,7 +1,7 @@
 //! Boxes in a line, which is folded where it is too long.
 
 use super::hang::{self, Side};
-use super::{Body, Course, GAP, Hung, Layout, Placed};
+use super::{Body, Course, GAP, Layout, PlacedBoxes, PlacedSatellite};
 use crate::picture::geometry::{Point, Rect};
 
 /// Most endpoints side by side at one body.
@@ -12,9 +12,9 @@ const BETWEEN: f64 = 26.0;
 const TURN: f64 = 16.0;
 
 /// Bodies in lines that alternate in direction; hosts above them, devices below.
-pub(super) fn line(layout: &Layout<'_>, most: f64) -> Option<Placed> {
+pub(super) fn line(layout: &Layout<'_>, most: f64) -> Option<PlacedBoxes> {
     let bodies = layout.bodies;
-    let hung = |row: usize| -> Vec<Vec<(usize, Hung)>> {
+    let hung = |row: usize| -> Vec<Vec<(usize, PlacedSatellite)>> {
         let all = bodies.iter().map(|body| {
             let is_host = |number: &usize| body.satellites[*number].is_host;
             let (hosts, devices): (Vec<usize>, Vec<usize>) =
@@ -25,14 +25,15 @@ pub(super) fn line(layout: &Layout<'_>, most: f64) -> Option<Placed> {
         });
         all.collect()
     };
-    let cell = |hung: &[Vec<(usize, Hung)>]| {
+    let cell = |hung: &[Vec<(usize, PlacedSatellite)>]| {
         let extents = bodies.iter().zip(hung);
         Rect::around_all(extents.map(|(body, hung)| hang::extent(body, hung)))
     };
     let usable = most - 2.0 * (TURN + GAP);
     // Fans where the whole line fits, lists where a single box would not fit otherwise.
     let tried: Vec<_> = ROWS_OF.iter().map(|row| hung(*row)).collect();
-    let wide = |hung: &Vec<Vec<(usize, Hung)>>| cell(hung).map_or(0.0, Rect::width) + BETWEEN;
+    let wide =
+        |hung: &Vec<Vec<(usize, PlacedSatellite)>>| cell(hung).map_or(0.0, Rect::width) + BETWEEN;
     let fits = |hung: &&Vec<_>| wide(hung) * bodies.len() as f64 <= usable;
     let one_line = tried.iter().find(fits);
     let hung = one_line.or_else(|| tried.iter().skip(1).find(|hung| wide(hung) <= usable))?;
@@ -42,7 +43,7 @@ pub(super) fn line(layout: &Layout<'_>, most: f64) -> Option<Placed> {
     // Lines of equal length.
     let lines = bodies.len().div_ceil(per_line);
     let per_line = bodies.len().div_ceil(lines);
-    let mut placed = Placed::default();
+    let mut placed = PlacedBoxes::default();
     let mut y = 0.0;
     for line in 0..lines {
         let numbers = line * per_line..((line + 1) * per_line).min(bodies.len());
@@ -87,9 +88,9 @@ fn turn(from: Point, to: Point, cell: Rect, half: f64) -> Course {
 }
 
 /// Hosts with their devices to the right, in as many columns as fit.
-pub(super) fn hosts_with_devices(bodies: &[Body], most: f64) -> Option<Placed> {
+pub(super) fn hosts_with_devices(bodies: &[Body], most: f64) -> Option<PlacedBoxes> {
     let hang = |body: &Body| hang::hang(body, &hang::all(body), Side::Right, 1);
-    let hung: Vec<Vec<(usize, Hung)>> = bodies.iter().map(hang).collect();
+    let hung: Vec<Vec<(usize, PlacedSatellite)>> = bodies.iter().map(hang).collect();
     let extents = bodies.iter().zip(&hung);
     let cell = Rect::around_all(extents.map(|(body, hung)| hang::extent(body, hung)))?;
     let (pitch, height) = (cell.width() + 1.5 * BETWEEN, cell.height() + 12.0);
@@ -104,7 +105,7 @@ pub(super) fn hosts_with_devices(bodies: &[Body], most: f64) -> Option<Placed> {
     })?;
     let columns = square.clamp(1, fitting);
     let rows = bodies.len().div_ceil(columns);
-    let mut placed = Placed::default();
+    let mut placed = PlacedBoxes::default();
     for (number, hung) in hung.into_iter().enumerate() {
         let (column, row) = ((number / rows) as f64, (number % rows) as f64);
         let at = Point::new(column * pitch, row * height);

@@ -88,22 +88,22 @@ pub struct Band {
 
 /// A satellite in its place, and the course of its link.
 #[derive(Clone)]
-pub(super) struct Hung {
+pub(super) struct PlacedSatellite {
     pub(super) at: Point,
     pub(super) course: Vec<Point>,
 }
 
 /// Boxes in their places.
 #[derive(Clone, Default)]
-pub(super) struct Placed {
+pub(super) struct PlacedBoxes {
     pub(super) at: Vec<Point>,
-    pub(super) satellites: Vec<Vec<Hung>>,
+    pub(super) satellites: Vec<Vec<PlacedSatellite>>,
     /// Courses of links that are not straight, by pair of bodies.
     pub(super) courses: BTreeMap<(usize, usize), Course>,
     pub(super) bands: Vec<Band>,
 }
 
-impl Placed {
+impl PlacedBoxes {
     fn rects(&self, bodies: &[Body]) -> Vec<Rect> {
         let mut rects = Vec::new();
         for ((body, at), hung) in bodies.iter().zip(&self.at).zip(&self.satellites) {
@@ -165,7 +165,7 @@ impl Placed {
 pub(super) const BAND: f64 = 44.0;
 
 /// Places boxes by their arrangement. `None` if the result is wider than `most` pixels.
-pub(super) fn place(layout: &Layout<'_>, most: f64) -> Option<Placed> {
+pub(super) fn place(layout: &Layout<'_>, most: f64) -> Option<PlacedBoxes> {
     let bodies = layout.bodies;
     let found = match layout.arrangement {
         Arrangement::Line if bodies.iter().any(|body| body.is_host) => {

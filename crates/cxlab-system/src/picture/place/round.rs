@@ -2,7 +2,7 @@
 
 use super::hang::{self, Side};
 use super::stress::{stress, widest_gap};
-use super::{Band, Body, Course, GAP, Hung, Layout, Placed};
+use super::{Band, Body, Course, GAP, Layout, PlacedBoxes, PlacedSatellite};
 use crate::picture::geometry::{Point, Rect};
 
 /// Most endpoints side by side above or below a body.
@@ -18,14 +18,14 @@ struct Spot {
 }
 
 /// The satellites of a body on the side that a direction points to.
-fn hung_towards(body: &Body, outward: Point) -> Vec<(usize, Hung)> {
+fn hung_towards(body: &Body, outward: Point) -> Vec<(usize, PlacedSatellite)> {
     let side = Side::towards(outward, body.satellites.len());
     hang::hang(body, &hang::all(body), side, ROW)
 }
 
 /// The bodies of a layout at a scale.
-fn at_scale(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Placed {
-    let mut placed = Placed::default();
+fn at_scale(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> PlacedBoxes {
+    let mut placed = PlacedBoxes::default();
     for (body, spot) in layout.bodies.iter().zip(spots) {
         let at = spot.at.times(scale);
         let hung = hung_towards(body, spot.outward);
@@ -36,7 +36,7 @@ fn at_scale(layout: &Layout<'_>, spots: &[Spot], scale: f64) -> Placed {
 }
 
 /// The smallest scale at which boxes do not overlap and the picture fits.
-fn scaled(layout: &Layout<'_>, spots: &[Spot], most: f64) -> Option<Placed> {
+fn scaled(layout: &Layout<'_>, spots: &[Spot], most: f64) -> Option<PlacedBoxes> {
     let bodies = layout.bodies;
     let mut scale = SCALES.0;
     while scale <= SCALES.1 {
@@ -58,7 +58,7 @@ fn on_circle(turn: f64) -> Spot {
 }
 
 /// Bodies on one circle, clockwise from the top. Links are curved towards the centre, the shorter the more.
-pub(super) fn circle(layout: &Layout<'_>, most: f64) -> Option<Placed> {
+pub(super) fn circle(layout: &Layout<'_>, most: f64) -> Option<PlacedBoxes> {
     let count = layout.bodies.len();
     let turns = (0..count).map(|number| number as f64 / count as f64);
     let spots: Vec<Spot> = turns.map(on_circle).collect();
@@ -80,7 +80,7 @@ pub(super) fn circle(layout: &Layout<'_>, most: f64) -> Option<Placed> {
 
 /// Bodies on one circle, with a gap after each `size` of them. Links are curved towards the centre, those between sectors
 /// more than those within one.
-pub(super) fn sectors(layout: &Layout<'_>, size: usize, most: f64) -> Option<Placed> {
+pub(super) fn sectors(layout: &Layout<'_>, size: usize, most: f64) -> Option<PlacedBoxes> {
     let count = layout.bodies.len();
     let slots = count as f64 + count.div_ceil(size) as f64;
     let turn = |number: usize| {
@@ -115,7 +115,12 @@ pub(super) fn sectors(layout: &Layout<'_>, size: usize, most: f64) -> Option<Pla
 }
 
 /// `rings` circles of `size` bodies around the remaining ones.
-pub(super) fn rings(layout: &Layout<'_>, rings: usize, size: usize, most: f64) -> Option<Placed> {
+pub(super) fn rings(
+    layout: &Layout<'_>,
+    rings: usize,
+    size: usize,
+    most: f64,
+) -> Option<PlacedBoxes> {
     let count = layout.bodies.len();
     let inner = count - rings * size;
     // Rings are as far from the centre as their size and number need, in radii of a ring.
@@ -162,7 +167,7 @@ fn beside_links(layout: &Layout<'_>, at: &[Point]) -> Vec<Spot> {
 }
 
 /// Bodies at distances that are close to the numbers of links between them, satellites where the fewest links are.
-pub(super) fn free(layout: &Layout<'_>, most: f64) -> Option<Placed> {
+pub(super) fn free(layout: &Layout<'_>, most: f64) -> Option<PlacedBoxes> {
     let at = stress(layout.bodies.len(), layout.edges);
     let mut scale = SCALES.0;
     while scale <= SCALES.1 {

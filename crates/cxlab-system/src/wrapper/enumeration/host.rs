@@ -5,16 +5,16 @@ use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::{BufferId, Parcel};
 use cxlab_plan::Plan;
 use cxlab_protocol::io::enumerate::{
-    Access, EnumerateError, Enumeration, EnumerationLog, Next, Phase, Target,
+    Access, EnumerateError, Enumeration, EnumerationLog, EnumerationStep, Phase, Target,
 };
 use cxlab_protocol::io::packet::{self, Answer};
-use cxlab_protocol::io::tree::{Place, Request, RootComplex, Step, all_ones};
+use cxlab_protocol::io::tree::{RegisterPlace, Request, RootComplex, Step, all_ones};
 use cxlab_protocol::{Message, PortId};
 use cxlab_scenario::EnumerationParams;
 
 use super::super::Inner;
 use super::super::tokens::CompletionWake;
-use super::Enumerated;
+use super::EnumerationResult;
 use super::answers::Answers;
 
 /// The wake-up token of software.
@@ -44,8 +44,8 @@ pub(crate) struct Software {
 fn request(access: &Access) -> Request {
     Request {
         place: match access.target {
-            Target::Config(to, at) => Place::Bus(to, at),
-            Target::Memory(hpa) => Place::Memory(hpa),
+            Target::Config(to, at) => RegisterPlace::Bus(to, at),
+            Target::Memory(hpa) => RegisterPlace::Memory(hpa),
         },
         width: access.width.into(),
         write: access.write.then_some(access.value),
@@ -92,10 +92,10 @@ impl Software {
     }
 
     /// What was done, and the root complex's registers.
-    pub(crate) fn result(self) -> Result<(Enumerated, RootComplex), String> {
+    pub(crate) fn result(self) -> Result<(EnumerationResult, RootComplex), String> {
         match self.result {
             Some(Ok(log)) => Ok((
-                Enumerated {
+                EnumerationResult {
                     log,
                     duration: self.since - SimTime::ZERO,
                     phases: self.phases,
@@ -119,11 +119,11 @@ impl Software {
         }
         self.since = now;
         match self.code.next(answer) {
-            Next::Access(access) => {
+            EnumerationStep::Access(access) => {
                 self.access = Some(access);
                 ctx.wake_at(now + self.params.software_time, SOFTWARE);
             }
-            Next::Done(result) => self.result = Some(result),
+            EnumerationStep::Done(result) => self.result = Some(result),
         }
     }
 

@@ -32,7 +32,7 @@ use super::{Inner, Kind};
 
 /// Role of a component while hosts enumerate.
 #[allow(clippy::large_enum_variant)]
-pub(crate) enum Part {
+pub(crate) enum EnumerationRole {
     /// A host runs enumeration software.
     Host(Software),
     /// A switch responds for its virtual switches.
@@ -45,7 +45,7 @@ pub(crate) enum Part {
 pub struct Enumerating<N> {
     /// The component inside; absent only after it was taken out.
     node: Option<N>,
-    part: Part,
+    part: EnumerationRole,
 }
 
 fn inside<N>(node: &mut Option<N>) -> &mut N {
@@ -66,7 +66,7 @@ impl<N: Inner> Enumerating<N> {
     }
 
     /// The part of the wrapper that holds results.
-    pub(crate) fn into_part(self) -> Part {
+    pub(crate) fn into_part(self) -> EnumerationRole {
         self.part
     }
 
@@ -80,16 +80,16 @@ impl<N: Inner> Enumerating<N> {
     /// Number of accesses and messages that are still outstanding.
     pub(crate) fn in_flight(&self) -> u64 {
         match &self.part {
-            Part::Host(software) => software.holds(),
-            Part::Switch(switches) => {
+            EnumerationRole::Host(software) => software.holds(),
+            EnumerationRole::Switch(switches) => {
                 switches.answers.holds() + self.node.as_ref().map_or(0, Inner::in_flight)
             }
-            Part::Device(devices) => devices.answers.holds(),
+            EnumerationRole::Device(devices) => devices.answers.holds(),
         }
     }
 
     pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Part::Host(software) = &mut self.part {
+        if let EnumerationRole::Host(software) = &mut self.part {
             software.start(ctx);
         }
     }
@@ -99,9 +99,9 @@ impl<N: Inner> Enumerating<N> {
     pub(crate) fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let node = inside(&mut self.node);
         match &mut self.part {
-            Part::Host(software) => software.receive(ctx, node, port, parcel),
-            Part::Switch(switches) => switches.receive(ctx, node, port, parcel),
-            Part::Device(devices) => devices.receive(ctx, node, port, parcel),
+            EnumerationRole::Host(software) => software.receive(ctx, node, port, parcel),
+            EnumerationRole::Switch(switches) => switches.receive(ctx, node, port, parcel),
+            EnumerationRole::Device(devices) => devices.receive(ctx, node, port, parcel),
         }
     }
 
@@ -110,9 +110,9 @@ impl<N: Inner> Enumerating<N> {
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let node = inside(&mut self.node);
         match &mut self.part {
-            Part::Host(software) => software.wake(ctx, node, token),
-            Part::Switch(switches) => switches.wake(ctx, node, token),
-            Part::Device(devices) => {
+            EnumerationRole::Host(software) => software.wake(ctx, node, token),
+            EnumerationRole::Switch(switches) => switches.wake(ctx, node, token),
+            EnumerationRole::Device(devices) => {
                 if let Some(wake) = CompletionWake::of(token) {
                     devices.answers.wake(ctx, node, wake);
                 }
@@ -133,7 +133,7 @@ impl<N> SaveState for Enumerating<N> {
 
 /// Result of a host's enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Enumerated {
+pub struct EnumerationResult {
     /// Accesses made and functions found.
     pub log: EnumerationLog,
     /// Duration from the beginning of the run.
@@ -156,13 +156,16 @@ struct Registers {
 ///
 /// # Errors
 /// A law that does not hold.
-pub(crate) fn finish(parts: Vec<(usize, Part)>, plan: &Plan) -> Result<Vec<Enumerated>, String> {
+pub(crate) fn finish(
+    parts: Vec<(usize, EnumerationRole)>,
+    plan: &Plan,
+) -> Result<Vec<EnumerationResult>, String> {
     let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
     let mut registers = Registers::default();
     let mut enumerated = Vec::new();
     for (number, part) in parts {
         match part {
-            Part::Host(software) => {
+            EnumerationRole::Host(software) => {
                 let name = &plan.hosts[number].name;
                 let done = software.result();
                 let (done, root) =
@@ -170,12 +173,12 @@ pub(crate) fn finish(parts: Vec<(usize, Part)>, plan: &Plan) -> Result<Vec<Enume
                 enumerated.push(done);
                 registers.roots.push(root);
             }
-            Part::Switch(switches) => {
+            EnumerationRole::Switch(switches) => {
                 let all = switches.registers.into_iter();
                 let all = all.map(|(host, one)| (host, number - hosts - devices, one));
                 registers.switches.extend(all);
             }
-            Part::Device(logical) => {
+            EnumerationRole::Device(logical) => {
                 let all = logical.registers.into_iter();
                 let all = all.map(|(host, one)| (host, number - hosts, one));
                 registers.devices.extend(all);
@@ -198,7 +201,7 @@ fn check(
     plan: &Plan,
     host: usize,
     hierarchy: &Hierarchy,
-    done: &Enumerated,
+    done: &EnumerationResult,
     registers: &Registers,
 ) -> Result<(), String> {
     if done.log != hierarchy.log {
@@ -259,15 +262,15 @@ pub(crate) fn wrap<N: Inner>(
     let wrapped = nodes.into_iter().enumerate().map(|(number, mut node)| {
         let part = if number < hosts {
             let constant = (constants.host)(number);
-            Part::Host(Software::new(plan, number, params, constant))
+            EnumerationRole::Host(Software::new(plan, number, params, constant))
         } else if number < hosts + devices {
             let constant = (constants.device)(number - hosts);
             let time = params.register_time;
-            Part::Device(LogicalDevices::new(plan, number - hosts, constant, time))
+            EnumerationRole::Device(LogicalDevices::new(plan, number - hosts, constant, time))
         } else if matches!(node.kind(), Kind::Switch(_)) {
             let constant = plan.scenario.fabric.switch.switching_time;
             let (of, time) = (number - hosts - devices, params.register_time);
-            Part::Switch(VirtualSwitches::new(plan, of, constant, time))
+            EnumerationRole::Switch(VirtualSwitches::new(plan, of, constant, time))
         } else {
             return node;
         };

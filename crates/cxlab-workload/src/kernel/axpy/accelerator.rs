@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::{COMPUTE, Job, Model, own, register, vector};
 use crate::kernel::common::doubles;
-use crate::thread::{Direction, Handle, Loaded, Window};
+use crate::thread::{Direction, Handle, LoadedRange, Window};
 
 /// A chunk whose operands are in flight.
 struct Chunk<'t> {
     y_addr: u64,
     count: u64,
-    x: Loaded<'t>,
-    y: Loaded<'t>,
+    x: LoadedRange<'t>,
+    y: LoadedRange<'t>,
 }
 
 /// The thread of a processing element, which computes every `elements`-th chunk.

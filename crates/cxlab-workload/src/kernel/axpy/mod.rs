@@ -21,7 +21,7 @@ use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::entry;
 use crate::program::Phase;
-use crate::thread::{Place, Thread, ThreadContext, ThreadedKernel, scratch};
+use crate::thread::{ExecutionPlace, Thread, ThreadContext, ThreadedKernel, scratch};
 use crate::workload::{Workload, WorkloadForm};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<Axpy>(
@@ -221,11 +221,11 @@ impl ThreadedKernel for Arc<Job> {
         &self.phases
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let job = Arc::clone(self);
         match place {
-            Place::Core { core: 0 } => vec![Thread::new(|t| host::run(job, t))],
-            Place::Element {
+            ExecutionPlace::Core { core: 0 } => vec![Thread::new(|t| host::run(job, t))],
+            ExecutionPlace::Element {
                 accelerator: 0,
                 element,
             } => {

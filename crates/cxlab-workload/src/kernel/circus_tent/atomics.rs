@@ -43,7 +43,7 @@ impl Change {
 }
 
 /// A DMA write that has not been acknowledged.
-struct Posted<'t> {
+struct PostedWrite<'t> {
     addr: u64,
     write: Value<'t>,
 }
@@ -58,7 +58,7 @@ pub(super) struct Element<'t> {
     /// Most DMA writes in flight when the next operation begins.
     limit: usize,
     /// The DMA writes in flight, the oldest first.
-    posted: VecDeque<Posted<'t>>,
+    posted: VecDeque<PostedWrite<'t>>,
     /// Address of the element's first buffer.
     buffers: u64,
     /// Number of the buffer used last.
@@ -134,7 +134,7 @@ impl<'t> Element<'t> {
         };
         self.t.store(buffer, new).await;
         let write = self.t.dma(Direction::ToHost, addr, buffer, 8);
-        self.posted.push_back(Posted { addr, write });
+        self.posted.push_back(PostedWrite { addr, write });
         while self.posted.len() > self.limit {
             self.acknowledge().await;
         }
@@ -162,7 +162,7 @@ impl<'t> Element<'t> {
 
     /// Waits for the oldest DMA write and releases its lock.
     async fn acknowledge(&mut self) {
-        if let Some(Posted { addr, write }) = self.posted.pop_front() {
+        if let Some(PostedWrite { addr, write }) = self.posted.pop_front() {
             write.await;
             self.unlock(addr);
         }

@@ -18,7 +18,7 @@ use cxlab_engine::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, whole_lines, within, without_cxl_cache};
+use super::common::{Memory, MemoryNeed, whole_lines, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::params::{entry, require};
 use crate::thread::{ThreadContext, ThreadedKernel};
@@ -240,7 +240,7 @@ impl Workload for CircusTent {
         self.check_reach(pes)?;
         let indices = (pes + 1) * self.iterations;
         let bytes = self.memory.0 + indices * 8;
-        let need = Need::of_data(self.data, self.base, "memory", bytes);
+        let need = MemoryNeed::of_data(self.data, self.base, "memory", bytes);
         let array = need.place_for(ctx)?;
         let mut data = run::Data::new(self.clone(), pes, places, array, ctx.seed);
         data.elements = ctx.elements;

@@ -18,7 +18,7 @@ use crate::image::Image;
 
 /// The results of the operations of one of the benchmark's threads.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Seen {
+pub(super) struct ThreadResults {
     /// The index at which a pointer chase ended.
     pub end: u64,
     /// The number of a word of the array, the value that an operation found, and the value that it
@@ -71,7 +71,7 @@ fn sequential(data: &Data) -> BTreeMap<u64, u64> {
 }
 
 /// Checks that an order of the logged operations explains the final contents of the array.
-fn explained(data: &Data, seen: &[Seen], image: &Image) -> Result<(), String> {
+fn explained(data: &Data, seen: &[ThreadResults], image: &Image) -> Result<(), String> {
     let mut words: Vec<u64> = data.reached().collect();
     words.sort_unstable();
     words.dedup();

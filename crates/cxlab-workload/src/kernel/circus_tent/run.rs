@@ -6,12 +6,12 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
 
 use super::atomics::{Change, Element};
-use super::oracle::{self, Seen};
+use super::oracle::{self, ThreadResults};
 use super::{CircusTent, Index, Operation, Pattern, RunOn};
 use crate::image::Image;
 use crate::kernel::common::{mix, phase};
 use crate::program::Phase;
-use crate::thread::{Handle, Place, Thread, ThreadedKernel};
+use crate::thread::{ExecutionPlace, Handle, Thread, ThreadedKernel};
 
 /// The state that the threads and the check share.
 pub(super) struct Data {
@@ -30,7 +30,7 @@ pub(super) struct Data {
     /// The value of each index.
     pub indices: Vec<u64>,
     /// The results of the operations of each of the benchmark's threads.
-    pub seen: Mutex<Vec<Seen>>,
+    pub seen: Mutex<Vec<ThreadResults>>,
     phases: [Phase; 1],
 }
 
@@ -44,7 +44,7 @@ impl Data {
         };
         Data {
             indices: (0..count).map(|_| rng.below(below)).collect(),
-            seen: Mutex::new(vec![Seen::default(); pes as usize]),
+            seen: Mutex::new(vec![ThreadResults::default(); pes as usize]),
             index: array + params.memory.0,
             seed: rng.next_u64(),
             params,
@@ -97,7 +97,7 @@ struct Pe {
     from: u64,
     to: u64,
     value: u64,
-    seen: Seen,
+    seen: ThreadResults,
 }
 
 /// The expected and the new word of a compare-and-swap on the array. For one of them or both, the
@@ -223,7 +223,7 @@ async fn serve(data: Arc<Data>, place: usize, element: usize, elements: usize, t
             from: 0,
             to: 0,
             value: 0,
-            seen: Seen { end: first, words },
+            seen: ThreadResults { end: first, words },
         };
         (number, pe)
     };
@@ -255,11 +255,11 @@ impl ThreadedKernel for Arc<Data> {
         }
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let (number, element, elements) = match (place, self.params.run_on) {
-            (Place::Core { core }, RunOn::Cores) => (core, 0, 1),
+            (ExecutionPlace::Core { core }, RunOn::Cores) => (core, 0, 1),
             (
-                Place::Element {
+                ExecutionPlace::Element {
                     accelerator,
                     element,
                 },

@@ -29,12 +29,12 @@ use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, needs_cores, phase, whole_lines, within};
+use super::common::{Memory, MemoryNeed, needs_cores, phase, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::{entry, require};
 use crate::program::Phase;
-use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+use crate::thread::{ExecutionPlace, Handle, Thread, ThreadContext, ThreadedKernel};
 use crate::workload::{Workload, WorkloadForm};
 use graph::Graph;
 use worker::Worker;
@@ -175,7 +175,7 @@ impl Workload for Gapbs {
         let n = self.vertices();
         let offsets = LINE_BYTES + lines(8 * (n + 1));
         let graph_bytes = offsets + lines(4 * self.most_neighbours());
-        let graph = Need {
+        let graph = MemoryNeed {
             memory_field: "graph",
             memory: self.graph,
             size_field: "scale",
@@ -192,7 +192,7 @@ impl Workload for Gapbs {
         };
         let bytes = control + arrays.iter().map(|bytes| lines(*bytes)).sum::<u64>();
         let base = Bytes(behind + self.base.0);
-        let own = Need::of_data(self.data, base, "scale", bytes).place_for(ctx)?;
+        let own = MemoryNeed::of_data(self.data, base, "scale", bytes).place_for(ctx)?;
         let mut next = own + control;
         let arrays = arrays.iter().map(|bytes| {
             let at = next;
@@ -281,8 +281,8 @@ impl ThreadedKernel for Arc<Run> {
         }
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
-        let Place::Core { core } = place else {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
+        let ExecutionPlace::Core { core } = place else {
             return Vec::new();
         };
         let run = Arc::clone(self);

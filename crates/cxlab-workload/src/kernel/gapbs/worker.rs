@@ -28,7 +28,7 @@ pub(super) struct Worker<'a> {
 }
 
 /// Vertices that a thread has found and not yet appended to the queue.
-pub(super) struct Found {
+pub(super) struct FoundVertices {
     queue: u64,
     vertices: Vec<u64>,
 }
@@ -91,15 +91,15 @@ impl<'a> Worker<'a> {
     }
 
     /// An empty buffer of found vertices for the queue in array `queue`, with 4 B for each vertex.
-    pub(super) fn nothing_found(&self, queue: usize) -> Found {
-        Found {
+    pub(super) fn nothing_found(&self, queue: usize) -> FoundVertices {
+        FoundVertices {
             queue: self.run.arrays[queue],
             vertices: Vec::with_capacity(BUFFER),
         }
     }
 
     /// Adds a vertex to the buffer, and appends the full buffer to the queue.
-    pub(super) async fn find(&self, found: &mut Found, vertex: u64) {
+    pub(super) async fn find(&self, found: &mut FoundVertices, vertex: u64) {
         found.vertices.push(vertex);
         if found.vertices.len() == BUFFER {
             self.append(found).await;
@@ -107,7 +107,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Appends the buffer to the queue.
-    pub(super) async fn append(&self, found: &mut Found) {
+    pub(super) async fn append(&self, found: &mut FoundVertices) {
         if found.vertices.is_empty() {
             return;
         }

@@ -11,7 +11,7 @@ use cxlab_engine::units::LINE_BYTES;
 use serde::{Deserialize, Serialize};
 
 use super::super::script::Script;
-use crate::program::After;
+use crate::program::StepDependency;
 
 /// Pairs of a segment: 256 lines of four.
 const SEGMENT_PAIRS: u64 = 1024;
@@ -54,7 +54,7 @@ save_state!(Index {
 });
 
 /// The result of a search.
-struct Found {
+struct SearchResult {
     /// The pair with the key; `None` if the key is not in the index.
     pair: Option<usize>,
     /// The first pair that a new key can use.
@@ -106,13 +106,19 @@ impl Index {
     /// Loads the segment's pointer from the directory and takes the segment's lock.
     fn acquire(&self, hash: u64, script: &mut Script) {
         let home = self.home(hash);
-        script.load(self.directory + home * POINTER, After::Nothing);
-        script.atomic(self.segments + home * SEGMENT + LOCK, After::Previous);
+        script.load(self.directory + home * POINTER, StepDependency::Nothing);
+        script.atomic(
+            self.segments + home * SEGMENT + LOCK,
+            StepDependency::Previous,
+        );
     }
 
     fn release(&self, hash: u64, script: &mut Script) {
         let home = self.home(hash);
-        script.atomic(self.segments + home * SEGMENT + LOCK, After::Nothing);
+        script.atomic(
+            self.segments + home * SEGMENT + LOCK,
+            StepDependency::Nothing,
+        );
     }
 
     /// Takes the lock of a hash's segment, and searches for the key.
@@ -121,7 +127,7 @@ impl Index {
         hash: u64,
         script: &mut Script,
         same: impl FnMut(u64, &mut Script) -> bool,
-    ) -> (u64, Found) {
+    ) -> (u64, SearchResult) {
         let hash = hash.min(TOMBSTONE - 1);
         self.acquire(hash, script);
         (hash, self.search(hash, script, same))
@@ -133,14 +139,14 @@ impl Index {
         hash: u64,
         script: &mut Script,
         mut same: impl FnMut(u64, &mut Script) -> bool,
-    ) -> Found {
+    ) -> SearchResult {
         let (home, first) = (self.home(hash), hash % 256 * 4);
         let mut free = None;
         for step in 0..self.pairs.len() as u64 {
             let segment = (home + step / SEGMENT_PAIRS) % self.count;
             let pair = (segment * SEGMENT_PAIRS + (first + step) % SEGMENT_PAIRS) as usize;
             let Pair { hash: found, place } = self.pairs[pair];
-            script.load(self.address(pair), After::Nothing);
+            script.load(self.address(pair), StepDependency::Nothing);
             if found >= TOMBSTONE && free.is_none() {
                 free = Some(pair);
             }
@@ -150,16 +156,16 @@ impl Index {
             if found != hash {
                 continue;
             }
-            script.load(self.address(pair) + 8, After::Nothing);
+            script.load(self.address(pair) + 8, StepDependency::Nothing);
             if same(place, script) {
-                return Found {
+                return SearchResult {
                     pair: Some(pair),
                     free: pair,
                 };
             }
         }
         let free = free.unwrap_or_default();
-        Found { pair: None, free }
+        SearchResult { pair: None, free }
     }
 
     /// The place of a key; `None` if the key is not in the index.
@@ -193,8 +199,8 @@ impl Index {
                     "an index made for all keys has room"
                 );
                 script.exchange(address);
-                script.store(address + 8, After::Nothing);
-                script.store(address, After::Nothing);
+                script.store(address + 8, StepDependency::Nothing);
+                script.store(address, StepDependency::Nothing);
             }
         }
         self.pairs[found.free] = Pair { hash, place };

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::pages::{Layout, PAGE};
 use self::run::Run;
 use self::store::{Size, Store};
-use super::common::{Memory, Need, aligned, share, within};
+use super::common::{Memory, MemoryNeed, aligned, share, within};
 use crate::error::WorkloadError;
 use crate::params::{entry, require};
 use crate::program::Program;
@@ -110,9 +110,9 @@ impl KeyValue {
     fn place(&self, size: &Size, ctx: &SourceContext) -> Result<(u64, u64), ParamError> {
         let cores = ctx.requesters.max(1) as u64;
         let bytes = size.data() * cores;
-        let data = Need::of_data(self.data, self.base, "operations", bytes);
+        let data = MemoryNeed::of_data(self.data, self.base, "operations", bytes);
         let same = self.index == self.data;
-        let index = Need {
+        let index = MemoryNeed {
             memory_field: "index",
             memory: self.index,
             size_field: "operations",

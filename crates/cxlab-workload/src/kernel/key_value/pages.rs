@@ -8,7 +8,7 @@
 use cxlab_engine::save_state;
 
 use super::super::script::Script;
-use crate::program::After;
+use crate::program::StepDependency;
 
 /// Bytes of a page.
 pub(super) const PAGE: u64 = 4096;
@@ -19,20 +19,20 @@ const WORD_BITS: u64 = 64;
 
 /// A slot of a page, by page number and slot number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct PageSlot {
     pub page: u32,
     pub slot: u16,
 }
 
-impl Place {
+impl PageSlot {
     /// The place as a word of the index.
     pub fn word(self) -> u64 {
         u64::from(self.page) << 16 | u64::from(self.slot)
     }
 
     /// The place in a word of the index.
-    pub fn from_word(word: u64) -> Place {
-        Place {
+    pub fn from_word(word: u64) -> PageSlot {
+        PageSlot {
             page: (word >> 16) as u32,
             slot: word as u16,
         }
@@ -118,13 +118,13 @@ impl Pages {
         (u64::from(page) + 1) * PAGE
     }
 
-    fn record(&self, place: Place) -> u64 {
+    fn record(&self, place: PageSlot) -> u64 {
         let slot = u64::from(place.slot) * self.layout.record();
         Pages::offset(place.page) + header(self.layout.slots) + slot
     }
 
     /// The bytes of a slot.
-    pub fn bytes_of(&self, place: Place) -> &[u8] {
+    pub fn bytes_of(&self, place: PageSlot) -> &[u8] {
         let at = self.record(place) as usize;
         &self.bytes[at..at + self.layout.record() as usize]
     }
@@ -133,23 +133,23 @@ impl Pages {
     pub fn begin(&mut self, script: &mut Script) -> u32 {
         let page = self.used();
         let at = Pages::offset(page);
-        script.load(self.first, After::Nothing);
-        script.store(self.first + at, After::Previous);
+        script.load(self.first, StepDependency::Nothing);
+        script.store(self.first + at, StepDependency::Previous);
         for word in 0..self.layout.words() {
             let bits = (self.layout.slots - word * WORD_BITS).min(WORD_BITS);
             self.set_word(at + BITMAP + word * 8, u64::MAX >> (WORD_BITS - bits));
-            script.store(self.first + at + BITMAP + word * 8, After::Nothing);
+            script.store(self.first + at + BITMAP + word * 8, StepDependency::Nothing);
         }
         script.flush(self.first + at);
         script.fence();
         self.set_word(0, u64::from(page) + 1);
-        script.persist(self.first, 8, After::Nothing);
+        script.persist(self.first, 8, StepDependency::Nothing);
         script.fence();
         page
     }
 
     /// Takes the lock of a page by making its version odd.
-    pub fn lock(&mut self, page: u32, after: After, script: &mut Script) {
+    pub fn lock(&mut self, page: u32, after: StepDependency, script: &mut Script) {
         let at = Pages::offset(page);
         script.atomic(self.first + at, after);
         self.bytes[at as usize] |= 1;
@@ -158,90 +158,94 @@ impl Pages {
     /// Releases the lock of a page by the next even version.
     pub fn unlock(&mut self, page: u32, script: &mut Script) {
         let at = Pages::offset(page);
-        script.load(self.first + at, After::Nothing);
-        script.store(self.first + at, After::Previous);
+        script.load(self.first + at, StepDependency::Nothing);
+        script.store(self.first + at, StepDependency::Previous);
         self.bytes[at as usize] = self.bytes[at as usize].wrapping_add(1);
     }
 
     /// The first free slot of a page; `None` if the page is full.
-    pub fn free_slot(&self, page: u32, script: &mut Script) -> Option<Place> {
+    pub fn free_slot(&self, page: u32, script: &mut Script) -> Option<PageSlot> {
         for word in 0..self.layout.words() {
             let at = Pages::offset(page) + BITMAP + word * 8;
-            script.load(self.first + at, After::Nothing);
+            script.load(self.first + at, StepDependency::Nothing);
             let bits = self.word(at);
             if bits != 0 {
                 let slot = (word * WORD_BITS + u64::from(bits.trailing_zeros())) as u16;
-                return Some(Place { page, slot });
+                return Some(PageSlot { page, slot });
             }
         }
         None
     }
 
     /// Whether a slot has a valid record, by its bit.
-    pub fn holds(&self, place: Place) -> bool {
+    pub fn holds(&self, place: PageSlot) -> bool {
         let (at, bit) = self.bit(place);
         self.word(at) & bit == 0
     }
 
-    fn bit(&self, place: Place) -> (u64, u64) {
+    fn bit(&self, place: PageSlot) -> (u64, u64) {
         let (word, bit) = (place.slot as u64 / WORD_BITS, place.slot as u64 % WORD_BITS);
         (Pages::offset(place.page) + BITMAP + word * 8, 1 << bit)
     }
 
     /// Writes a record to a free slot of a page whose bitmap has been loaded, then
     /// clears the slot's bit.
-    pub fn write(&mut self, place: Place, key: &[u8], value: &[u8], script: &mut Script) {
+    pub fn write(&mut self, place: PageSlot, key: &[u8], value: &[u8], script: &mut Script) {
         let at = self.record(place) as usize;
         self.bytes[at..at + key.len()].copy_from_slice(key);
         self.bytes[at + key.len()..at + key.len() + value.len()].copy_from_slice(value);
         script.persist(
             self.first + at as u64,
             self.layout.record(),
-            After::Previous,
+            StepDependency::Previous,
         );
         script.fence();
         let (word, bit) = self.bit(place);
         self.set_word(word, self.word(word) & !bit);
-        script.persist(self.first + word, 8, After::Nothing);
+        script.persist(self.first + word, 8, StepDependency::Nothing);
         script.fence();
     }
 
     /// Sets the bit of a slot, and returns whether the page had no free slot before.
-    pub fn free(&mut self, place: Place, script: &mut Script) -> bool {
+    pub fn free(&mut self, place: PageSlot, script: &mut Script) -> bool {
         let full = (0..self.layout.words())
             .all(|word| self.word(Pages::offset(place.page) + BITMAP + word * 8) == 0);
         let (word, bit) = self.bit(place);
         self.set_word(word, self.word(word) | bit);
-        script.load(self.first + word, After::Nothing);
-        script.persist(self.first + word, 8, After::Previous);
+        script.load(self.first + word, StepDependency::Nothing);
+        script.persist(self.first + word, 8, StepDependency::Previous);
         script.fence();
         full
     }
 
     /// Loads the key of a record and compares it with `key`.
-    pub fn has_key(&self, place: Place, key: &[u8], script: &mut Script) -> bool {
+    pub fn has_key(&self, place: PageSlot, key: &[u8], script: &mut Script) -> bool {
         let at = self.record(place);
-        script.load_range(self.first + at, self.layout.key, After::Previous);
+        script.load_range(self.first + at, self.layout.key, StepDependency::Previous);
         self.bytes_of(place).starts_with(key)
     }
 
     /// Reads a value without the lock, as Viper does: the version is loaded before and after, and
     /// must be the same.
-    pub fn read(&self, place: Place, script: &mut Script) -> &[u8] {
+    pub fn read(&self, place: PageSlot, script: &mut Script) -> &[u8] {
         let version = self.first + Pages::offset(place.page);
         let at = self.first + self.record(place) + self.layout.key;
-        script.load(version, After::Previous);
-        script.load_range(at, self.layout.value, After::Nothing);
-        script.load(version, After::Previous);
+        script.load(version, StepDependency::Previous);
+        script.load_range(at, self.layout.value, StepDependency::Nothing);
+        script.load(version, StepDependency::Previous);
         &self.bytes_of(place)[self.layout.key as usize..]
     }
 
     /// Overwrites the first bytes of a value in place.
-    pub fn overwrite(&mut self, place: Place, bytes: &[u8], script: &mut Script) {
+    pub fn overwrite(&mut self, place: PageSlot, bytes: &[u8], script: &mut Script) {
         let at = self.record(place) + self.layout.key;
         self.bytes[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
-        script.load_range(self.first + at, bytes.len() as u64, After::Nothing);
-        script.persist(self.first + at, bytes.len() as u64, After::Previous);
+        script.load_range(self.first + at, bytes.len() as u64, StepDependency::Nothing);
+        script.persist(
+            self.first + at,
+            bytes.len() as u64,
+            StepDependency::Previous,
+        );
         script.fence();
     }
 }

@@ -5,9 +5,9 @@ use cxlab_engine::units::LINE_BYTES;
 
 use super::super::script::Script;
 use super::index::Index;
-use super::pages::{Layout, PAGE, Pages, Place};
+use super::pages::{Layout, PAGE, PageSlot, Pages};
 use super::record::hash;
-use crate::program::After;
+use crate::program::StepDependency;
 
 /// Bytes of an entry in the list of pages with free slots.
 const ENTRY: u64 = 4;
@@ -40,23 +40,23 @@ impl FreeList {
     fn push(&mut self, page: u32, script: &mut Script) {
         assert!(self.len < self.ring.len(), "a page is in the list once");
         let place = (self.head + self.len) % self.ring.len();
-        script.load(self.first + 8, After::Nothing);
-        script.store(self.entry(place), After::Previous);
-        script.store(self.first + 8, After::Nothing);
+        script.load(self.first + 8, StepDependency::Nothing);
+        script.store(self.entry(place), StepDependency::Previous);
+        script.store(self.first + 8, StepDependency::Nothing);
         self.ring[place] = page;
         self.len += 1;
     }
 
     /// Removes and returns the oldest page of the list.
     fn pop(&mut self, script: &mut Script) -> Option<u32> {
-        script.load(self.first, After::Nothing);
-        script.load(self.first + 8, After::Nothing);
+        script.load(self.first, StepDependency::Nothing);
+        script.load(self.first + 8, StepDependency::Nothing);
         if self.len == 0 {
             return None;
         }
         let page = self.ring[self.head];
-        script.load(self.entry(self.head), After::Previous);
-        script.store(self.first, After::Nothing);
+        script.load(self.entry(self.head), StepDependency::Previous);
+        script.store(self.first, StepDependency::Nothing);
         self.head = (self.head + 1) % self.ring.len();
         self.len -= 1;
         Some(page)
@@ -108,7 +108,7 @@ save_state!(Store {
 
 /// Compares the key of the record at a place, which is a word of the index, with a key.
 fn is_key(pages: &Pages, key: &[u8]) -> impl Fn(u64, &mut Script) -> bool {
-    move |word, script| pages.has_key(Place::from_word(word), key, script)
+    move |word, script| pages.has_key(PageSlot::from_word(word), key, script)
 }
 
 impl Store {
@@ -141,13 +141,14 @@ impl Store {
     }
 
     /// Locks a page with a free slot and returns the slot.
-    fn slot(&mut self) -> Place {
+    fn slot(&mut self) -> PageSlot {
         let mut page = match self.current {
             Some(page) => page,
             None => self.next_page(),
         };
         loop {
-            self.pages.lock(page, After::Nothing, &mut self.script);
+            self.pages
+                .lock(page, StepDependency::Nothing, &mut self.script);
             if let Some(place) = self.pages.free_slot(page, &mut self.script) {
                 return place;
             }
@@ -165,7 +166,7 @@ impl Store {
         let (word, script) = (place.word(), &mut self.script);
         let before = self.index.insert(hash(key), word, script, same);
         if let Some(word) = before {
-            self.free_slot(Place::from_word(word), place.page);
+            self.free_slot(PageSlot::from_word(word), place.page);
         }
         self.pages.unlock(place.page, &mut self.script);
         self.script.end();
@@ -173,19 +174,19 @@ impl Store {
     }
 
     /// Frees a slot while the lock of page `held` is taken, which may be the slot's own page.
-    fn free_slot(&mut self, place: Place, held: u32) {
+    fn free_slot(&mut self, place: PageSlot, held: u32) {
         let script = &mut self.script;
         if place.page == held {
             self.pages.free(place, script);
             return;
         }
-        self.pages.lock(place.page, After::Nothing, script);
+        self.pages.lock(place.page, StepDependency::Nothing, script);
         self.release(place);
         self.pages.unlock(place.page, &mut self.script);
     }
 
     /// Frees a slot of a locked page, and adds the page to the list if the page was full.
-    fn release(&mut self, place: Place) {
+    fn release(&mut self, place: PageSlot) {
         let full = self.pages.free(place, &mut self.script);
         if full && self.current != Some(place.page) {
             self.free.push(place.page, &mut self.script);
@@ -193,10 +194,10 @@ impl Store {
     }
 
     /// Finds the record of a key.
-    fn find(&mut self, key: &[u8]) -> Option<Place> {
+    fn find(&mut self, key: &[u8]) -> Option<PageSlot> {
         let same = is_key(&self.pages, key);
         let word = self.index.get(hash(key), &mut self.script, same)?;
-        Some(Place::from_word(word))
+        Some(PageSlot::from_word(word))
     }
 
     /// Reads the value of a key; `None` if there is no such key.
@@ -214,7 +215,8 @@ impl Store {
         let place = self.find(key);
         if let Some(place) = place {
             let script = &mut self.script;
-            self.pages.lock(place.page, After::Previous, script);
+            self.pages
+                .lock(place.page, StepDependency::Previous, script);
             self.pages.overwrite(place, bytes, script);
             self.pages.unlock(place.page, script);
         }
@@ -228,7 +230,8 @@ impl Store {
         let place = self.find(key);
         if let Some(place) = place {
             let script = &mut self.script;
-            self.pages.lock(place.page, After::Previous, script);
+            self.pages
+                .lock(place.page, StepDependency::Previous, script);
             self.release(place);
             let same = is_key(&self.pages, key);
             self.index.remove(hash(key), &mut self.script, same);
@@ -244,7 +247,7 @@ impl Store {
         let slots = layout.slots as u16;
         let (pages, key) = (&self.pages, layout.key as usize);
         (0..pages.used())
-            .flat_map(move |page| (0..slots).map(move |slot| Place { page, slot }))
+            .flat_map(move |page| (0..slots).map(move |slot| PageSlot { page, slot }))
             .filter(|place| pages.holds(*place))
             .map(move |place| pages.bytes_of(place).split_at(key))
     }
@@ -258,8 +261,8 @@ impl Store {
     pub fn finds(&self, key: &[u8]) -> bool {
         let mut unused = Script::default();
         let same = |word, script: &mut Script| {
-            self.pages.has_key(Place::from_word(word), key, script)
-                && self.pages.holds(Place::from_word(word))
+            self.pages.has_key(PageSlot::from_word(word), key, script)
+                && self.pages.holds(PageSlot::from_word(word))
         };
         self.index.get(hash(key), &mut unused, same).is_some()
     }

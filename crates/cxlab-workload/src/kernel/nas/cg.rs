@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use cxlab_engine::rng::StreamRng;
 
-use super::{Ahead, Arrays, Nas, Program, Running, Worker, bytes_of, doubles};
+use super::{Arrays, Nas, Program, RangesAhead, RunningKernel, Worker, bytes_of, doubles};
 use crate::kernel::team::part;
 use crate::thread::{Value, Window};
 
@@ -176,7 +176,7 @@ async fn dot(worker: &mut Worker<'_>, a: usize, b: usize, mine: Range<u64>) -> f
         let range = |array: &usize| (worker.at(*array, block.start), bytes);
         arrays.iter().map(range).collect::<Vec<_>>()
     });
-    let mut ahead = Ahead::new(worker, wanted);
+    let mut ahead = RangesAhead::new(worker, wanted);
     for block in blocks(mine, BLOCK) {
         let left = doubles(&ahead.next().await);
         let right = match a == b {
@@ -203,7 +203,7 @@ async fn combine(
         let range = |array| (worker.at(array, block.start), 8 * (block.end - block.start));
         [range(a), range(b)]
     });
-    let mut ahead = Ahead::new(worker, wanted);
+    let mut ahead = RangesAhead::new(worker, wanted);
     let mut stores = Window::new(worker.outstanding());
     for block in blocks(mine, BLOCK) {
         let left = doubles(&ahead.next().await);
@@ -225,7 +225,7 @@ async fn multiply(worker: &Worker<'_>, mine: Range<u64>) {
         let at = worker.at(ROWS, block.start);
         (at, 8 * (block.end - block.start))
     });
-    let mut ahead = Ahead::new(worker, starts);
+    let mut ahead = RangesAhead::new(worker, starts);
     let mut ends: VecDeque<u64> = VecDeque::new();
     for _ in blocks(mine.start..mine.end + 1, 8) {
         let words = ahead.next().await;
@@ -243,7 +243,7 @@ async fn multiply(worker: &Worker<'_>, mine: Range<u64>) {
             (values + 8 * block.start, 8 * count),
         ]
     });
-    let mut ahead = Ahead::new(worker, wanted);
+    let mut ahead = RangesAhead::new(worker, wanted);
     let mut operands: VecDeque<(f64, Value<'_>)> = VecDeque::with_capacity(worker.outstanding());
     let mut stores = Window::new(worker.outstanding());
     let mut sums = Sums {
@@ -333,7 +333,7 @@ impl Program for ConjugateGradients {
         memory.write(R, 0, &vec![1.0; self.rows as usize]);
     }
 
-    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> RunningKernel<'a> {
         Box::pin(self.work(worker))
     }
 

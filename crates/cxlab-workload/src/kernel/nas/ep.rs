@@ -4,7 +4,7 @@
 
 use cxlab_engine::units::LINE_BYTES;
 
-use super::{Ahead, Arrays, Nas, Program, Running, Worker, bytes_of, doubles};
+use super::{Arrays, Nas, Program, RangesAhead, RunningKernel, Worker, bytes_of, doubles};
 use crate::thread::Window;
 
 /// The generator: `x = A x mod 2^46`, starting with [`SEED`] (`randlc`).
@@ -112,7 +112,7 @@ impl Pairs {
             stores.drain().await;
             let blocks = (0..self.pairs / BLOCK)
                 .map(|block| (worker.at(BUFFERS, mine + 2 * BLOCK * block), 16 * BLOCK));
-            let mut ahead = Ahead::new(worker, blocks);
+            let mut ahead = RangesAhead::new(worker, blocks);
             for _ in 0..self.pairs / BLOCK {
                 let numbers = doubles(&ahead.next().await);
                 for pair in numbers.as_chunks::<2>().0 {
@@ -137,7 +137,7 @@ impl Program for Pairs {
 
     fn prepare(&self, _: &Arrays<'_>) {}
 
-    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> RunningKernel<'a> {
         Box::pin(self.work(worker))
     }
 

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use cxlab_engine::rng::StreamRng;
 
-use super::{Ahead, Arrays, Nas, Program, Running, Worker, bytes_of, doubles};
+use super::{Arrays, Nas, Program, RangesAhead, RunningKernel, Worker, bytes_of, doubles};
 use crate::thread::Window;
 
 /// Sides of class D.
@@ -168,7 +168,7 @@ impl Transforms {
             let range = move |first: u64| (worker.at(FIELD, 2 * first), 16 * wide);
             pieces.into_iter().map(range)
         });
-        let mut ahead = Ahead::new(worker, wanted);
+        let mut ahead = RangesAhead::new(worker, wanted);
         let mut stores = Window::new(worker.outstanding());
         for block in mine {
             let (places, wide) = self.pieces(direction, block);
@@ -203,7 +203,7 @@ async fn evolve(worker: &Worker<'_>, mine: Range<u64>) {
             (worker.at(FACTORS, first), 8 * POINTS),
         ]
     });
-    let mut ahead = Ahead::new(worker, wanted);
+    let mut ahead = RangesAhead::new(worker, wanted);
     let mut stores = Window::new(worker.outstanding());
     for at in mine {
         let first = at * POINTS;
@@ -235,7 +235,7 @@ impl Program for Transforms {
         memory.write(FACTORS, 0, &self.data().factors);
     }
 
-    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> RunningKernel<'a> {
         Box::pin(self.work(worker))
     }
 

@@ -77,7 +77,7 @@ pub(super) fn stencil(rows: &[Vec<f64>], weights: [f64; 4]) -> Vec<f64> {
 }
 
 /// Takes the numbers of the next `count` rows.
-pub(super) async fn rows_of<I>(ahead: &mut super::Ahead<'_, I>, count: usize) -> Vec<Vec<f64>>
+pub(super) async fn rows_of<I>(ahead: &mut super::RangesAhead<'_, I>, count: usize) -> Vec<Vec<f64>>
 where
     I: Iterator<Item = (u64, u64)>,
 {

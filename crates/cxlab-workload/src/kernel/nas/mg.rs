@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use cxlab_engine::rng::StreamRng;
 
 use super::grid::{Grid, rows_of, stencil};
-use super::{Ahead, Arrays, Nas, Program, Running, Worker, bytes_of};
+use super::{Arrays, Nas, Program, RangesAhead, RunningKernel, Worker, bytes_of};
 use crate::thread::Window;
 
 /// A side of class D.
@@ -263,7 +263,7 @@ impl Multigrid {
                 let needs = sweep.needs(row).into_iter();
                 needs.map(|(grid, row)| grid.range(worker, row))
             });
-            let mut ahead = Ahead::new(worker, wanted);
+            let mut ahead = RangesAhead::new(worker, wanted);
             let mut stores = Window::new(worker.outstanding());
             for row in mine {
                 let rows = rows_of(&mut ahead, sweep.needs(row).len()).await;
@@ -296,7 +296,7 @@ impl Program for Multigrid {
         }
     }
 
-    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> RunningKernel<'a> {
         Box::pin(self.work(worker))
     }
 

@@ -31,13 +31,13 @@ use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, needs_cores, phase, within};
+use super::common::{Memory, MemoryNeed, aligned, needs_cores, phase, within};
 use super::team::{Team, control_bytes};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::{entry, require};
 use crate::program::Phase;
-use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+use crate::thread::{ExecutionPlace, Handle, Thread, ThreadContext, ThreadedKernel};
 use crate::workload::{Workload, WorkloadForm};
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<Nas>(
@@ -127,7 +127,7 @@ impl Nas {
     }
 }
 
-type Running<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type RunningKernel<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// One of the programs, for a given number of cores.
 trait Program: Send + Sync {
@@ -138,7 +138,7 @@ trait Program: Send + Sync {
     fn prepare(&self, memory: &Arrays<'_>);
 
     /// Executes the part of one thread.
-    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a>;
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> RunningKernel<'a>;
 
     /// Checks the final contents of the arrays.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String>;
@@ -172,7 +172,7 @@ impl Workload for Nas {
         });
         let mut places: Vec<(u64, u64)> = places.collect();
         let all = bytes + control_bytes(cores).next_multiple_of(PAGE);
-        let need = Need::of_data(self.data, self.base, "shrink", all);
+        let need = MemoryNeed::of_data(self.data, self.base, "shrink", all);
         let first = need.place_for(ctx)?;
         places.iter_mut().for_each(|(at, _)| *at += first);
         Ok(Box::new(Arc::new(Run {
@@ -287,18 +287,18 @@ fn one_more(bytes: &[u8]) -> Vec<u8> {
 
 /// Ranges that are loaded ahead, in order. At least one range is in flight, and more as long as
 /// their lines are fewer than the accesses that a thread may have in flight.
-struct Ahead<'t, I> {
+struct RangesAhead<'t, I> {
     t: &'t Handle,
     ranges: I,
-    under_way: VecDeque<(crate::thread::Loaded<'t>, u64)>,
+    under_way: VecDeque<(crate::thread::LoadedRange<'t>, u64)>,
     lines: u64,
     limit: u64,
 }
 
-impl<'t, I: Iterator<Item = (u64, u64)>> Ahead<'t, I> {
+impl<'t, I: Iterator<Item = (u64, u64)>> RangesAhead<'t, I> {
     /// Makes the loader of ranges, each given by address and bytes.
-    fn new(worker: &Worker<'t>, ranges: I) -> Ahead<'t, I> {
-        Ahead {
+    fn new(worker: &Worker<'t>, ranges: I) -> RangesAhead<'t, I> {
+        RangesAhead {
             t: worker.t,
             ranges,
             under_way: VecDeque::new(),
@@ -343,8 +343,8 @@ impl ThreadedKernel for Arc<Run> {
         (first..end).step_by(PAGE as usize).map(Hpa).collect()
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
-        let Place::Core { core } = place else {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
+        let ExecutionPlace::Core { core } = place else {
             return Vec::new();
         };
         let run = Arc::clone(self);

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::{Ahead, Arrays, Nas, Program, Running, Worker, one_more};
+use super::{Arrays, Nas, Program, RangesAhead, RunningKernel, Worker, one_more};
 use crate::thread::Window;
 
 /// A side of class D.
@@ -121,7 +121,7 @@ impl Solves {
             let forcing = self.row(worker, FORCING, 0, FIVE, row);
             solution.into_iter().chain([forcing])
         });
-        let mut ahead = Ahead::new(worker, wanted);
+        let mut ahead = RangesAhead::new(worker, wanted);
         let mut stores = Window::new(worker.outstanding());
         for row in mine {
             let mut forcing = Vec::new();
@@ -164,7 +164,7 @@ impl Solves {
             let known = known.map(|(part, at)| (worker.at(KNOWN, part * self.cells() + at), 8));
             [cell(U, at), cell(RHS, at)].into_iter().chain(known)
         });
-        let mut ahead = Ahead::new(worker, wanted);
+        let mut ahead = RangesAhead::new(worker, wanted);
         let mut stores = Window::new(worker.outstanding());
         for (place, at) in (0..).zip(cells.clone()) {
             ahead.next().await;
@@ -186,7 +186,7 @@ impl Solves {
             let part = worker.at(own, buffer + place * self.buffer);
             [cell(RHS, *at), (part, 8 * self.buffer)]
         });
-        let mut ahead = Ahead::new(worker, wanted);
+        let mut ahead = RangesAhead::new(worker, wanted);
         for (_, at) in back.iter().rev() {
             let rhs = ahead.next().await;
             ahead.next().await;
@@ -202,7 +202,7 @@ impl Solves {
         let wanted = mine
             .clone()
             .flat_map(|row| [U, RHS].map(|array| self.row(worker, array, 0, FIVE, row)));
-        let mut ahead = Ahead::new(worker, wanted);
+        let mut ahead = RangesAhead::new(worker, wanted);
         let mut stores = Window::new(worker.outstanding());
         for row in mine {
             let solution = ahead.next().await;
@@ -226,7 +226,7 @@ impl Program for Solves {
 
     fn prepare(&self, _: &Arrays<'_>) {}
 
-    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> RunningKernel<'a> {
         Box::pin(self.work(worker))
     }
 

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use cxlab_engine::rng::StreamRng;
 
-use super::{Ahead, Arrays, Nas, Program, Running, Worker, one_more};
+use super::{Arrays, Nas, Program, RangesAhead, RunningKernel, Worker, one_more};
 use crate::kernel::team::in_order;
 use crate::thread::{Value, Window};
 
@@ -121,7 +121,7 @@ impl Mesh {
         let wanted = order.iter().flat_map(|element| {
             [2 * step, 2 * step + 1].map(|field| self.field(worker, field, *element))
         });
-        let mut ahead = Ahead::new(worker, wanted);
+        let mut ahead = RangesAhead::new(worker, wanted);
         let mut stores = Window::new(worker.outstanding());
         for element in order {
             ahead.next().await;
@@ -142,7 +142,7 @@ impl Mesh {
         operation: impl Fn(u64) -> Value<'t>,
     ) {
         let mut window = Window::new(worker.outstanding());
-        let mut ahead = Ahead::new(worker, order.iter().map(|one| list(worker, *one)));
+        let mut ahead = RangesAhead::new(worker, order.iter().map(|one| list(worker, *one)));
         for _ in order {
             for mortar in numbers(&ahead.next().await) {
                 window.room().await;
@@ -194,7 +194,7 @@ impl Program for Mesh {
         memory.write_bytes(ORDER, &bytes(&self.shape().order));
     }
 
-    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> RunningKernel<'a> {
         Box::pin(self.work(worker))
     }
 

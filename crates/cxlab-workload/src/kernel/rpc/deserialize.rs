@@ -7,7 +7,7 @@ use cxlab_engine::units::LINE_BYTES;
 
 use super::object::Reader;
 use super::{ALIGN, BUFFER, Job, Method};
-use crate::rpc::{Message, Object, Part, Piece};
+use crate::rpc::{Message, Object, Piece, PieceKind};
 use crate::thread::{Direction, Handle, Value, Window, scratch};
 
 /// The kernel's phases, by number.
@@ -60,8 +60,8 @@ pub(super) fn entry(number: u64, root: u64) -> [u8; 16] {
 /// `offset` and `bytes` give the part.
 async fn decode(job: &Job, t: &Handle, piece: &Piece, offset: usize, bytes: usize) {
     let cycles = match (piece.part, offset) {
-        (Part::Data, 0) => job.cycles(bytes as u64),
-        (Part::Data, _) => job.moving(bytes as u64),
+        (PieceKind::Data, 0) => job.cycles(bytes as u64),
+        (PieceKind::Data, _) => job.moving(bytes as u64),
         (_, 0) => piece.numbers.saturating_mul(job.cycles(8)),
         _ => 0,
     };

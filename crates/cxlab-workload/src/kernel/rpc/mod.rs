@@ -22,13 +22,13 @@ use cxlab_engine::units::{Bytes, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, needs_both, phase, within, without_cxl_cache};
+use super::common::{Memory, MemoryNeed, aligned, needs_both, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::params::entry;
 use crate::program::Phase;
 use crate::rpc::{Bench, Layout, Message};
-use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+use crate::thread::{ExecutionPlace, Handle, Thread, ThreadContext, ThreadedKernel};
 use crate::workload::{Workload, WorkloadForm};
 use units::Units;
 
@@ -48,7 +48,7 @@ const BUFFER: u64 = 4096;
 /// The direction of the messages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum RpcPath {
     /// Messages arrive and are decoded.
     #[default]
     Deserialize,
@@ -84,7 +84,7 @@ pub struct Rpc {
     /// Number of the bench, 0 to 5. The sizes of 2 and 5 are synthetic.
     pub bench: u64,
     /// The direction of the messages. Default `deserialize`.
-    pub direction: Way,
+    pub direction: RpcPath,
     /// How messages are transferred. `deserialize`: `rpc-nic` or `nc-p`; `serialize`:
     /// `rpc-nic`, `cxl-mem` or `cxl-cache`.
     pub method: Method,
@@ -121,7 +121,7 @@ impl Default for Rpc {
     fn default() -> Self {
         Rpc {
             bench: 1,
-            direction: Way::Deserialize,
+            direction: RpcPath::Deserialize,
             method: Method::RpcNic,
             repeats: 1,
             ring: 16,
@@ -154,9 +154,9 @@ impl Workload for Rpc {
         within("buffers", self.buffers, 1, 64)?;
         within("copies", self.copies, 1, 1024)?;
         let (found, allowed) = match (self.direction, self.method) {
-            (Way::Deserialize, Method::CxlMem) => ("cxl-mem", "`rpc-nic`, `nc-p`"),
-            (Way::Deserialize, Method::CxlCache) => ("cxl-cache", "`rpc-nic`, `nc-p`"),
-            (Way::Serialize, Method::NcP) => ("nc-p", "`rpc-nic`, `cxl-mem`, `cxl-cache`"),
+            (RpcPath::Deserialize, Method::CxlMem) => ("cxl-mem", "`rpc-nic`, `nc-p`"),
+            (RpcPath::Deserialize, Method::CxlCache) => ("cxl-cache", "`rpc-nic`, `nc-p`"),
+            (RpcPath::Serialize, Method::NcP) => ("nc-p", "`rpc-nic`, `cxl-mem`, `cxl-cache`"),
             _ => {
                 aligned("base", self.base, PAGE)?;
                 return aligned("card_base", self.card_base, PAGE);
@@ -171,19 +171,19 @@ impl Workload for Rpc {
         needs_both(ctx)?;
         let mut job = Job::new(self, ctx.seed);
         let (ring, objects) = (job.ring_bytes(), job.places() * job.room);
-        let host = Need::of_data(self.data, self.base, "base", ring + 2 * objects);
+        let host = MemoryNeed::of_data(self.data, self.base, "base", ring + 2 * objects);
         job.host = host.place_for(ctx)?;
         job.objects = job.host + ring;
         job.prepared = job.objects + objects;
         if self.method == Method::CxlMem {
             let (base, bytes) = (self.card_base, ring + objects);
-            let card = Need::of_data(Memory::Cxl, base, "card_base", bytes);
+            let card = MemoryNeed::of_data(Memory::Cxl, base, "card_base", bytes);
             job.objects = card.place_for(ctx)? + ring;
         }
         let mean = job.wires.iter().map(Vec::len).sum::<usize>() / job.wires.len().max(1);
         let names: &[&str] = match self.direction {
-            Way::Deserialize => &["deserialize", "access"],
-            Way::Serialize => &["build", "prepare", "serialize"],
+            RpcPath::Deserialize => &["deserialize", "access"],
+            RpcPath::Serialize => &["build", "prepare", "serialize"],
         };
         job.phases = names.iter().map(|name| phase(name, mean as u64)).collect();
         Ok(Box::new(Arc::new(job)))
@@ -347,23 +347,23 @@ impl ThreadedKernel for Arc<Job> {
         &self.phases
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
+    fn threads(&self, place: ExecutionPlace) -> Vec<Thread> {
         let job = || Arc::clone(self);
         match (place, self.params.direction, self.params.method) {
-            (Place::Core { core: 0 }, Way::Deserialize, _) => {
+            (ExecutionPlace::Core { core: 0 }, RpcPath::Deserialize, _) => {
                 vec![Thread::new(|t| deserialize::host(job(), t))]
             }
-            (Place::Core { core: 0 }, Way::Serialize, _) => {
+            (ExecutionPlace::Core { core: 0 }, RpcPath::Serialize, _) => {
                 vec![Thread::new(|t| serialize::host(job(), t))]
             }
-            (Place::FIRST_ELEMENT, Way::Deserialize, Method::RpcNic) => {
+            (ExecutionPlace::FIRST_ELEMENT, RpcPath::Deserialize, Method::RpcNic) => {
                 vec![Thread::new(|t| deserialize::rpc_nic(job(), t))]
             }
-            (Place::FIRST_ELEMENT, Way::Deserialize, _) => vec![
+            (ExecutionPlace::FIRST_ELEMENT, RpcPath::Deserialize, _) => vec![
                 Thread::new(|t| deserialize::decoder(job(), t)),
                 Thread::new(|t| deserialize::pusher(job(), t)),
             ],
-            (Place::FIRST_ELEMENT, Way::Serialize, _) => vec![
+            (ExecutionPlace::FIRST_ELEMENT, RpcPath::Serialize, _) => vec![
                 Thread::new(|t| serialize::card(job(), t)),
                 Thread::new(|t| units::handlers(job(), t)),
                 Thread::new(|t| units::output(job(), t)),

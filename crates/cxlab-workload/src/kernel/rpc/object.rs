@@ -9,7 +9,7 @@ use super::{ALIGN, BUFFER, Job};
 use crate::rpc::layout::{PRESENT, element_size, field_size};
 use crate::rpc::message::number;
 use crate::rpc::{Field, Kind, Message, Value};
-use crate::thread::{self, Handle, Loaded};
+use crate::thread::{self, Handle, LoadedRange};
 
 /// A reader of objects: the front end of the card's encoder, or the host.
 pub(super) struct Reader<'t> {
@@ -28,7 +28,7 @@ pub(super) struct Reader<'t> {
     strings: Vec<Vec<u8>>,
     /// Parts of the host's strings in flight, by index of the string. Later
     /// loads overlap with them.
-    parts: VecDeque<(usize, Loaded<'t>)>,
+    parts: VecDeque<(usize, LoadedRange<'t>)>,
 }
 
 /// A field of an object that is being loaded.

@@ -11,7 +11,7 @@ use super::units::{self, FrontEnd};
 use super::{ALIGN, BUFFER, Job, Method};
 use crate::rpc::message::number;
 use crate::rpc::{Message, Object};
-use crate::thread::{Direction, Handle, Loaded, Window, scratch};
+use crate::thread::{Direction, Handle, LoadedRange, Window, scratch};
 
 /// The kernel's phases, by number.
 const BUILD: u8 = 0;
@@ -114,7 +114,7 @@ async fn announce(job: &Job, t: &Handle, first: u64, objects: &[Object]) {
 /// reaches them, and returns the number of bytes. The core submits the copies, of which `copies`
 /// overlap, as in an engine beside the cores (DSA).
 async fn gather(job: &Job, t: &Handle, object: &Object, to: u64) -> u64 {
-    let mut loads: Window<Loaded> = Window::new(job.params.copies as usize);
+    let mut loads: Window<LoadedRange> = Window::new(job.params.copies as usize);
     let mut stores = Window::new(job.params.copies as usize);
     let mut targets = VecDeque::new();
     let mut at = to;

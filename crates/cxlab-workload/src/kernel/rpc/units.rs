@@ -10,7 +10,7 @@ use cxlab_engine::units::LINE_BYTES;
 
 use super::serialize::SERIALIZE;
 use super::{BUFFER, Job};
-use crate::thread::{Handle, Loaded, scratch};
+use crate::thread::{Handle, LoadedRange, scratch};
 
 /// Words in the card's memory: strings requested from the handlers, and strings loaded; cycles
 /// requested from the output stage, and cycles done.
@@ -120,7 +120,7 @@ pub(super) async fn handlers(job: Arc<Job>, t: Handle) {
     t.mark(SERIALIZE);
     let (mut asked, mut loaded, mut encoded) = (0, 0, 0);
     // Number of the string, whether the part is its last, and the part.
-    let mut parts: VecDeque<(usize, bool, Loaded<'_>)> = VecDeque::new();
+    let mut parts: VecDeque<(usize, bool, LoadedRange<'_>)> = VecDeque::new();
     let mut current: Option<(usize, u64, u64)> = None;
     loop {
         if current.is_none() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::TraceError;
-use crate::import::{Ahead, Records};
+use crate::import::{Records, RecordsAhead};
 use crate::trace::Record;
 
 /// Whether the platform has threads, one of which can read ahead.
@@ -15,7 +15,7 @@ pub(super) enum Stream {
     /// requesters share a trace.
     Here(Records),
     /// A thread reads the records ahead. Used when there is only one requester.
-    Ahead(Ahead),
+    Ahead(RecordsAhead),
 }
 
 impl Stream {
@@ -24,7 +24,7 @@ impl Stream {
         let mut records = Records::open(path, None)?;
         records.skip_records(before)?;
         Ok(match alone && CAN_READ_AHEAD {
-            true => Stream::Ahead(Ahead::new(records)),
+            true => Stream::Ahead(RecordsAhead::new(records)),
             false => Stream::Here(records),
         })
     }
