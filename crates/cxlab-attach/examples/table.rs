@@ -42,8 +42,7 @@ fn run(command: &mut Command) -> Ran {
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let seconds = began.elapsed().as_secs_f64();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let why = text(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {why}");
+    assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
     let printed = text(&output.stdout);
     Ran { seconds, printed }
 }
@@ -94,9 +93,8 @@ impl Bench {
 }
 
 fn number(report: &Value, pointer: &str) -> f64 {
-    report
-        .pointer(pointer)
-        .map_or(f64::NAN, |value| value.as_f64().unwrap_or(f64::NAN))
+    let found = report.pointer(pointer).and_then(Value::as_f64);
+    found.unwrap_or(f64::NAN)
 }
 
 /// What `--verify` says beside its numbers.
