@@ -42,7 +42,8 @@ fn run(command: &mut Command) -> Ran {
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let seconds = began.elapsed().as_secs_f64();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    let why = text(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {why}");
     let printed = text(&output.stdout);
     Ran { seconds, printed }
 }
@@ -209,7 +210,7 @@ fn slowdowns(bench: &Bench) {
     println!("### Slowdown with nothing added\n");
     println!("| program | alone, s | attached, s | slowdown | stood still, of alone |");
     println!("|---|---|---|---|---|");
-    let mut all = Vec::new();
+    let (mut all, mut real_ones) = (Vec::new(), Vec::new());
     let own = [
         ("pointer chase, 64 MiB", "chase 64 10000000"),
         ("random reads, 64 MiB", "random 64 60000000"),
@@ -220,7 +221,6 @@ fn slowdowns(bench: &Bench) {
         ("calloc and write, 64 KiB", "zeroed 64 30 64"),
         ("computing only", "spin 500"),
     ];
-    let mut real_ones = Vec::new();
     let own = own.map(|(name, words)| (name, "", bench.load(words)));
     let real = REAL.map(|(name, needs, script)| {
         let script = format!("cd {}\n{script}", bench.folder.display());
