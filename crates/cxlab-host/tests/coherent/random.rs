@@ -38,7 +38,21 @@ pub fn rights(line: Line) -> (bool, bool) {
     match line {
         Line::S | Line::SmA => (true, false),
         Line::E | Line::M | Line::MsA | Line::MeA => (true, true),
-        _ => (false, false),
+        Line::I
+        | Line::IsAD
+        | Line::IsA
+        | Line::SD
+        | Line::ED
+        | Line::ImAD
+        | Line::ImA
+        | Line::MD
+        | Line::ImN
+        | Line::IcAD
+        | Line::IcA
+        | Line::IcD
+        | Line::IfA
+        | Line::CiA
+        | Line::MiA => (false, false),
     }
 }
 
@@ -235,7 +249,7 @@ fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
                 one.silent_evictions,
                 one.dirty_evictions,
                 one.snoop_writebacks,
-                one.conflicts - one.early_conflicts,
+                one.conflicts,
                 one.early_conflicts,
                 one.block_snoops,
             ];
@@ -248,6 +262,8 @@ fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
                 .for_each(|(sum, count)| *sum += count);
         }
     }
+    // The conflicts that are not early.
+    met[9] -= met[10];
     assert!(met.iter().all(|&count| count > 20), "{met:?}");
     assert!(stalls.iter().all(|&count| count > 0), "{stalls:?}");
 }
