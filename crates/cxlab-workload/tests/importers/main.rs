@@ -5,18 +5,22 @@ mod exports;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cxlab_workload::import::{FORMATS, Records};
 use cxlab_workload::trace::Record;
 use cxlab_workload::{FilePlace, OpKind, Summary, TraceError, head, import, info};
 use proptest::prelude::*;
 
-/// A temporary folder of one test.
+/// A temporary folder, removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("cxlab-{name}-{}", std::process::id()));
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cxlab-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
