@@ -10,7 +10,7 @@ use cxlab_engine::units::SimTime;
 use cxlab_host::RequesterStats;
 use serde::{Deserialize, Serialize};
 
-use crate::report::{DeniedRequests, FailedRequests};
+use crate::report::{Denied, FailedRequests};
 use crate::system::{Node, System};
 
 const MOST: usize = 64;
@@ -208,7 +208,7 @@ impl OfHops {
 
 impl OfIssuer {
     fn of(stats: &RequesterStats, now: SimTime) -> OfIssuer {
-        let (denied, failed) = (DeniedRequests::of(stats), FailedRequests::of(stats));
+        let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
         OfIssuer {
             reads: stats.reads - denied.reads - failed.reads(),
             writes: stats.writes - denied.writes - failed.writes(),

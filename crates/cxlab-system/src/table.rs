@@ -7,7 +7,7 @@ use crate::layout::{
     SHOWN, busiest_links, count, listed, more_than, nanos, plus_minus, plus_minus_nanos, row, size,
     stages, table,
 };
-use crate::report::{DeniedRequests, HostReport, Latency, Report, Wait};
+use crate::report::{Denied, HostReport, Latency, Report, Wait};
 
 fn latency_row(name: &str, latency: &Latency, width: Option<f64>) -> Vec<String> {
     let Latency {
@@ -103,8 +103,8 @@ fn translation(report: &Report) -> String {
 fn denials(report: &Report) -> String {
     let hosts = report.hosts.iter().map(|one| (&one.name, one.denied));
     let devices = report.devices.iter().map(|one| (&one.name, one.denied));
-    let list = |head: &str, all: Vec<(&String, Option<DeniedRequests>)>| {
-        let some = |(name, denied): (&String, Option<DeniedRequests>)| {
+    let list = |head: &str, all: Vec<(&String, Option<Denied>)>| {
+        let some = |(name, denied): (&String, Option<Denied>)| {
             let denied = denied.filter(|denied| denied.total() > 0)?;
             Some(vec![
                 name.clone(),

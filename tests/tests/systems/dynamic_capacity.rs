@@ -6,7 +6,7 @@
 use cxlab_engine::units::Hpa;
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_scenario::Sharing;
-use cxlab_system::report::DeniedRequests;
+use cxlab_system::report::Denied;
 use cxlab_tests::oracle::{Holdings, check_presence, check_spans, check_values, region_of, values};
 use cxlab_tests::swarm::{Draw, each_seed};
 use cxlab_tests::{assert_threads, plan, rows, stage};
@@ -86,15 +86,15 @@ fn before_a_release_nothing_is_denied_and_after_it_everything() {
         let denied = own.iter().filter(|row| row.denied && row.write == write);
         denied.count() as u64
     };
-    let expected = Some(DeniedRequests {
+    let expected = Some(Denied {
         reads: count(false),
         writes: count(true),
     });
     assert_eq!(report.requests.denied, expected);
     assert_eq!(report.hosts[0].denied, expected);
     assert_eq!(report.devices[0].denied, expected);
-    assert_eq!(report.hosts[1].denied, Some(DeniedRequests::default()));
-    assert_eq!(report.devices[1].denied, Some(DeniedRequests::default()));
+    assert_eq!(report.hosts[1].denied, Some(Denied::default()));
+    assert_eq!(report.devices[1].denied, Some(Denied::default()));
     let served = own.iter().filter(|row| !row.denied).count() as u64;
     assert_eq!(report.devices[0].reads + report.devices[0].writes, served);
     let rate = served as f64 * 64.0 / report.window_ns;
@@ -360,11 +360,11 @@ fn check(seed: u64) {
     let hosts = plan.hosts.len();
     check_presence(&plan, &found, 150);
     assert_eq!(report.requests.in_flight_at_end, 0, "requests end\n{text}");
-    let mut counts = vec![DeniedRequests::default(); hosts];
+    let mut counts = vec![Denied::default(); hosts];
     for row in &found {
         let host = usize::from(row.requester);
         check_spans(&plan, row, (row.denied, !row.denied), &text);
-        let DeniedRequests { reads, writes } = &mut counts[host];
+        let Denied { reads, writes } = &mut counts[host];
         *if row.write { writes } else { reads } += u64::from(row.denied);
         // Memory of an exclusive region never belongs to another host.
         let (port, dpa) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
@@ -381,7 +381,7 @@ fn check(seed: u64) {
         let by_hosts = report.hosts.iter().map(|host| host.denied.unwrap());
         assert_eq!(by_hosts.collect::<Vec<_>>(), counts, "{text}");
         let by_devices = report.devices.iter().map(|one| one.denied.unwrap().total());
-        let all = counts.iter().map(DeniedRequests::total).sum::<u64>();
+        let all = counts.iter().map(Denied::total).sum::<u64>();
         assert_eq!(by_devices.sum::<u64>(), all, "{text}");
     } else {
         assert_eq!(report.requests.denied, None, "{text}");

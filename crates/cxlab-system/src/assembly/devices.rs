@@ -5,7 +5,7 @@ use cxlab_device::{DcohStats, DeviceStats};
 use super::Context;
 use super::measures::{mean_ns, values};
 use crate::intervals::Intervals;
-use crate::report::{DeniedRequests, DeviceCoherence, DeviceLoad, DeviceReport, DeviceViral, Wait};
+use crate::report::{Denied, DeviceCoherence, DeviceLoad, DeviceReport, DeviceViral, Wait};
 use crate::system::{Node, System};
 
 /// The reports on all devices but accelerators.
@@ -34,7 +34,7 @@ pub(super) fn all(
             reads: stats.reads,
             writes: stats.writes,
             speculative_reads: (stats.speculative_reads > 0).then_some(stats.speculative_reads),
-            denied: context.denied(DeniedRequests {
+            denied: context.denied(Denied {
                 reads: stats.denied_reads,
                 writes: stats.denied_writes,
             }),

@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::intervals::Intervals;
 use crate::readings::IssuerReadings;
 use crate::report::{
-    CoreReport, CoreThread, DeniedRequests, FailedRequests, HostCi95, HostCoherence, HostReport,
+    CoreReport, CoreThread, Denied, FailedRequests, HostCi95, HostCoherence, HostReport,
     PhaseReport, ThreadPhaseReport, ThrottleReport, UnservedLatency,
 };
 use crate::system::System;
@@ -59,7 +59,7 @@ fn host_report(
     context: &Context<'_>,
 ) -> HostReport {
     let stats = &read.stats;
-    let (denied, failed) = (DeniedRequests::of(stats), FailedRequests::of(stats));
+    let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
     let served = stats.latency();
     let counts = |counts: Option<Vec<Statistic>>| values(counts.unwrap_or_default());
     HostReport {

@@ -27,7 +27,7 @@ use crate::output::run_id;
 use crate::position::Warmed;
 use crate::readings::Readings;
 use crate::report::{
-    Bandwidth, CommandReport, DeniedRequests, FORMAT, FailedRequests, FailuresReport, LittlesLaw,
+    Bandwidth, CommandReport, Denied, FORMAT, FailedRequests, FailuresReport, LittlesLaw,
     Operations, PoolReport, Report, Requests, SamplingReport, TimeSeries, UnservedLatency,
 };
 use crate::series;
@@ -75,7 +75,7 @@ impl Context<'_> {
     }
 
     /// What was denied, where anything can be.
-    fn denied(&self, denied: DeniedRequests) -> Option<DeniedRequests> {
+    fn denied(&self, denied: Denied) -> Option<Denied> {
         self.plan.changes_capacity().then_some(denied)
     }
 
@@ -97,7 +97,7 @@ impl Context<'_> {
 #[derive(Default)]
 struct Totals {
     requests: Requests,
-    denied: DeniedRequests,
+    denied: Denied,
     failed: FailedRequests,
     unserved: [UnservedRequests; 4],
     failures: FailuresReport,

@@ -4,7 +4,7 @@ use cxlab_device::MediaErrorStats;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Bandwidth, DeniedRequests, DeviceCi95, Wait};
+use super::{Bandwidth, Denied, DeviceCi95, Wait};
 
 /// Measurements of a device.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
@@ -20,7 +20,7 @@ pub struct DeviceReport {
     pub speculative_reads: Option<u64>,
     /// Requests that it denied in addition, if hosts gain or lose memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub denied: Option<DeniedRequests>,
+    pub denied: Option<Denied>,
     /// Load that it reported, if it has QoS telemetry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<DeviceLoad>,

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Bandwidth, DeniedRequests, EnumerationReport, FailedRequests, HostCi95, Latency,
-    UnservedLatency,
+    Bandwidth, Denied, EnumerationReport, FailedRequests, HostCi95, Latency, UnservedLatency,
 };
 
 /// Measurements of a host or an accelerator.
@@ -25,7 +24,7 @@ pub struct HostReport {
     pub cache_hits: u64,
     /// Completed requests that devices denied, if hosts gain or lose memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub denied: Option<DeniedRequests>,
+    pub denied: Option<Denied>,
     /// Completed requests that failed, if the scenario has failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,

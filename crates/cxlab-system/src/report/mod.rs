@@ -25,9 +25,7 @@ pub use issuers::{
     ThrottleReport,
 };
 pub use links::LinkReport;
-pub use requests::{
-    Bandwidth, DeniedRequests, FailedRequests, Latency, Requests, UnservedLatency, Wait,
-};
+pub use requests::{Bandwidth, Denied, FailedRequests, Latency, Requests, UnservedLatency, Wait};
 
 pub use crate::series::TimeSeries;
 

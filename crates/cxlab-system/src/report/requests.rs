@@ -23,7 +23,7 @@ pub struct Requests {
     pub overfetched: u64,
     /// Denied, among those completed, where what hosts have of devices changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub denied: Option<DeniedRequests>,
+    pub denied: Option<Denied>,
     /// Failed, among those completed, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,
@@ -41,16 +41,16 @@ fn is_zero(count: &u64) -> bool {
 
 /// Requests whose address no decoder of the device had for their host.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
-pub struct DeniedRequests {
+pub struct Denied {
     /// Reads that were answered `MemData-NXM`, without data.
     pub reads: u64,
     /// Writes that the device dropped.
     pub writes: u64,
 }
 
-impl DeniedRequests {
-    pub(crate) fn of(stats: &RequesterStats) -> DeniedRequests {
-        DeniedRequests {
+impl Denied {
+    pub(crate) fn of(stats: &RequesterStats) -> Denied {
+        Denied {
             reads: stats.denied.reads,
             writes: stats.denied.writes,
         }
