@@ -2,7 +2,6 @@
 //! begins with `#set ` is also a change, as `--set` takes it.
 #![no_main]
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use cxlab_fuzz::{EXTREME, QUANTITIES, TextMutator};
