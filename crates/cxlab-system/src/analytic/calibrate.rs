@@ -44,16 +44,16 @@ pub struct Calibration {
     /// Real time of both runs, in seconds.
     pub wall_seconds: f64,
     /// Bandwidth of all hosts.
-    pub bandwidth: CalibrationError,
+    pub bandwidth: Corrected,
     /// Mean latency of all hosts.
-    pub latency: CalibrationError,
+    pub latency: Corrected,
     /// Largest error of a host's bandwidths and latencies against the second run, before and after.
-    pub furthest_host: CalibrationError,
+    pub furthest_host: Corrected,
 }
 
 /// How far the form is from the second run, as a part of what that measured.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
-pub struct CalibrationError {
+pub struct Corrected {
     /// Before it was corrected.
     pub before: f64,
     /// Error after the correction.
@@ -63,7 +63,7 @@ pub struct CalibrationError {
 impl Calibration {
     /// What a user reads.
     pub(super) fn describe(&self) -> String {
-        let change = |name: &str, CalibrationError { before, after }: CalibrationError| {
+        let change = |name: &str, Corrected { before, after }: Corrected| {
             let [before, after] = [before, after].map(|part| 100.0 * part);
             format!("{name} {before:+.1} % -> {after:+.1} %")
         };
@@ -320,7 +320,7 @@ fn distances(before: &AnalyticReport, after: &AnalyticReport, run: &Report) -> C
         let furthest = errors.max_by(|a, b| a.abs().total_cmp(&b.abs()));
         [of_all[0], of_all[1], furthest.unwrap_or(0.0)]
     });
-    let both = |at: usize| CalibrationError {
+    let both = |at: usize| Corrected {
         before: before[at],
         after: after[at],
     };

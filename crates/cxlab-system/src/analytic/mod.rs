@@ -24,7 +24,7 @@ use cxlab_memory::{FaultList, MediumSite};
 use cxlab_plan::routes::Router;
 use cxlab_plan::{End, Plan, PlannedLink, Problem};
 
-pub use calibrate::{Calibration, CalibrationError, calibrate};
+pub use calibrate::{Calibration, Corrected, calibrate};
 pub use cxlab_analytic::{ErrorClass, ErrorClasses};
 pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
 pub use pod::PodModel;
