@@ -428,7 +428,20 @@ impl CoherentDevice {
                     self.release(ctx, &arrived);
                     self.snoop_answered(ctx, &message, peer);
                 }
-                _ => panic!("{:?} was routed to a device", message.opcode),
+                Channel::S2mNdr
+                | Channel::S2mDrs
+                | Channel::S2mBisnp
+                | Channel::D2hReq
+                | Channel::D2hRsp
+                | Channel::D2hData
+                | Channel::H2dReq
+                | Channel::H2dRsp
+                | Channel::H2dData
+                | Channel::IoPosted
+                | Channel::IoNonPosted
+                | Channel::IoCompletion => {
+                    panic!("{:?} was routed to a device", message.opcode)
+                }
             }
             self.go_on(ctx);
         }

@@ -189,9 +189,15 @@ impl CoherentDevice {
     }
 }
 
+/// Number of responses to a request.
 const fn replies(request: M2s) -> u8 {
     match request {
         M2s::MemRdData | M2s::MemRdShared | M2s::MemRdOwn | M2s::MemRdCur => 2,
-        _ => 1,
+        M2s::MemInvOwn
+        | M2s::MemInvFlush
+        | M2s::MemClnEvct
+        | M2s::MemWr(_)
+        | M2s::BiConflict
+        | M2s::BiRsp(_) => 1,
     }
 }

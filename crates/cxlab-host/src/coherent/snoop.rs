@@ -173,7 +173,14 @@ impl CachingRequester {
                 match action {
                     Action::Send(M2s::BiRsp(kept)) => self.respond_to_snoop(ctx, job, place, kept),
                     Action::Drop => self.coherence.invalidated += 1,
-                    _ => unreachable!("a clean stable line is answered at once"),
+                    Action::Send(_)
+                    | Action::Fill
+                    | Action::CompleteLoad
+                    | Action::CompleteLoadOnce
+                    | Action::CompleteStore
+                    | Action::CompleteFlush => {
+                        unreachable!("a clean stable line is answered at once")
+                    }
                 }
             }
             match slot {

@@ -29,7 +29,23 @@ impl SnoopedState {
             Line::S => SnoopedState::Shared,
             Line::E => SnoopedState::Exclusive,
             Line::M => SnoopedState::Modified,
-            _ => SnoopedState::Busy,
+            Line::IsAD
+            | Line::IsA
+            | Line::SD
+            | Line::ED
+            | Line::ImAD
+            | Line::ImA
+            | Line::MD
+            | Line::SmA
+            | Line::ImN
+            | Line::IcAD
+            | Line::IcA
+            | Line::IcD
+            | Line::IfA
+            | Line::CiA
+            | Line::MiA
+            | Line::MsA
+            | Line::MeA => SnoopedState::Busy,
         }
     }
 }

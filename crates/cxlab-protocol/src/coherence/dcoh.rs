@@ -351,7 +351,12 @@ fn asker(state: &LineState) -> Option<Peer> {
     };
     match operation {
         Operation::LocalRead | Operation::LocalWrite | Operation::EvictEntry => None,
-        _ => Some(state.requester),
+        Operation::Share
+        | Operation::ShareOrOwn
+        | Operation::Own
+        | Operation::OwnNoData
+        | Operation::Current
+        | Operation::Flush => Some(state.requester),
     }
 }
 
