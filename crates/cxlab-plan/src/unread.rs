@@ -176,10 +176,6 @@ pub fn notes(document: &Document, plan: &Plan) -> Vec<Note> {
             }
         }
     }
-    if document.get("fabric.topology.spines").is_some() {
-        let why = "`spines` gives the number";
-        tell("fabric.topology.oversubscription".to_owned(), why);
-    }
     for (table, unread, why) in TABLES {
         if unread(plan) {
             tell((*table).to_owned(), why);
@@ -189,9 +185,15 @@ pub fn notes(document: &Document, plan: &Plan) -> Vec<Note> {
     let named = named.map(|name| format!("fabric.links.{name}"));
     let of_devices = (0..scenario.devices.len()).map(|at| format!("devices[{at}].link"));
     let whole = ["fabric.link", "fabric.edge_link"].map(str::to_owned);
-    for link in whole.into_iter().chain(named).chain(of_devices) {
-        if document.get(&format!("{link}.bandwidth")).is_some() {
-            tell(format!("{link}.lanes"), "`bandwidth` gives the rate");
+    let links = whole.into_iter().chain(named).chain(of_devices);
+    // Of two keys of a table, the first replaces the second.
+    let rates = links.map(|link| (link, "bandwidth", "lanes", "`bandwidth` gives the rate"));
+    let topology = "fabric.topology".to_owned();
+    let why = "`spines` gives the number";
+    let spines = (topology, "spines", "oversubscription", why);
+    for (table, given, unread, why) in rates.chain([spines]) {
+        if document.get(&format!("{table}.{given}")).is_some() {
+            tell(format!("{table}.{unread}"), why);
         }
     }
     notes
