@@ -119,13 +119,7 @@ impl Change {
                 Verdict::BeyondIntervals
             }
             (Some(_), Some(_)) => Verdict::WithinIntervals,
-            _ if path
-                .rsplit('.')
-                .next()
-                .is_some_and(|name| PERCENTILES.contains(&name)) =>
-            {
-                Verdict::Percentile
-            }
+            _ if is_percentile(path) => Verdict::Percentile,
             _ => Verdict::NoInterval,
         };
         let relative = (a.value != 0.0).then(|| b.value / a.value - 1.0);
@@ -148,6 +142,12 @@ impl Change {
         let relative = self.relative.map_or(f64::INFINITY, f64::abs);
         (first.unwrap_or(FIRST.len()), is_part, -relative)
     }
+}
+
+/// Whether one run does not bound the value at this path.
+fn is_percentile(path: &str) -> bool {
+    let name = path.rsplit('.').next();
+    name.is_some_and(|name| PERCENTILES.contains(&name))
 }
 
 /// Compares two reports.

@@ -41,10 +41,10 @@ impl ReadReport {
 /// # Errors
 /// The file cannot be read, is no report, or has names of a later version.
 pub(super) fn report(path: &Path) -> Result<ReadReport, Failure> {
-    let names = ["report.json", "seeds.json"].map(|name| path.join(name));
+    let [of_run, of_seeds] = ["report.json", "seeds.json"].map(|name| path.join(name));
     let path = match path.is_dir() {
-        true if names[1].exists() && !names[0].exists() => names[1].clone(),
-        true => names[0].clone(),
+        true if of_seeds.exists() && !of_run.exists() => of_seeds,
+        true => of_run,
         false => path.to_path_buf(),
     };
     let shown = path.display().to_string();

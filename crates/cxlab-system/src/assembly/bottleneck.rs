@@ -273,15 +273,8 @@ pub(super) fn in_media(plan: &Plan, report: &Report, place: &Bottleneck) -> Opti
     let busiest = devices.clone().find(|device| device.taken() == most)?;
     let alike = |device: &&DeviceReport| device.taken() as f64 >= ALIKE_WAIT * most as f64;
     let others = devices.filter(alike).count() - 1;
-    let name = &busiest.name;
-    Some(Bottleneck::new(
-        name,
-        Limit::Medium,
-        None,
-        others,
-        wait_ns,
-        share,
-    ))
+    let (name, limit) = (&busiest.name, Limit::Medium);
+    Some(Bottleneck::new(name, limit, None, others, wait_ns, share))
 }
 
 impl Bottleneck {
