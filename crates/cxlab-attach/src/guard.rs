@@ -88,8 +88,8 @@ fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
 const ENDING: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// How often the command checks whether the guard has ended.
 const LOOK: Duration = Duration::from_millis(200);
-/// Windows of a run from which on its misses are taken to have been seen (*assumed*: as many as count of a piece of
-/// code).
+/// Windows of a run from which on its misses are taken to have been seen. *Assumed*: as many as count of a
+/// piece of code.
 const FEW_WINDOWS: u64 = RECENT as u64;
 
 /// Attaches to a program and follows it to its end, or until a signal ends the attachment to a

@@ -99,7 +99,7 @@ impl Step {
         }
     }
 
-    /// The same, at that address.
+    /// The step with its instruction at another address.
     #[cfg(test)]
     pub(crate) fn at(self, code: u64) -> Step {
         Step { code, ..self }

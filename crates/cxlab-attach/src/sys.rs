@@ -1,6 +1,6 @@
 //! System calls for attaching, each behind a function that is safe to call. All `unsafe` code of
-//! this crate is here. What is asked of a traced thread fails with `ESRCH` if the thread is gone, or is not
-//! stopped where it has to be.
+//! this crate is here. A request for a traced thread fails with `ESRCH` if the thread is gone, or is not
+//! stopped although the request needs that.
 
 #![allow(unsafe_code)]
 

@@ -393,7 +393,7 @@ impl Lane<'_> {
     }
 }
 
-/// So many words that are zero.
+/// Words of shared memory with the value 0.
 #[cfg(test)]
 pub(crate) fn zeros(count: usize) -> Vec<AtomicU64> {
     (0..count).map(|_| AtomicU64::new(0)).collect()

@@ -58,8 +58,8 @@ fn without_parameters(params: &Value, kind: RoutingKind) -> Result<RoutingKind, 
 /// The only candidate for a destination under [`RoutingKind::Shortest`]: the destination's number modulo
 /// the number of candidates. This spreads the destinations evenly and statically over the paths, after
 /// "D-mod-k" routing of fat trees (E. Zahavi, "Fat-Tree Routing and Node Ordering Providing Contention Free
-/// Traffic for MPI Global Collectives", 2010). Unlike there, the number is not divided by the arity of the
-/// levels below.
+/// Traffic for MPI Global Collectives", 2010). D-mod-k divides the number by the arity of lower levels; here
+/// it stays whole.
 #[inline]
 pub(super) fn narrow(candidates: &[u16], destination: usize) -> &[u16] {
     match candidates.len() {

@@ -34,8 +34,8 @@ pub fn with(mut base: Value, given: &Value) -> Value {
     base
 }
 
-/// The cases of a table: a line each, with `=>` between its two cells. Of a long case, the line breaks
-/// before that.
+/// The cases of a table: a line each, with `=>` between its two cells. A long case has its line break
+/// before the `=>`.
 pub fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
     std::iter::from_fn(move || {
@@ -77,8 +77,8 @@ pub fn statistic(memory: &dyn MemoryBackend, now: u64, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {name}")).value
 }
 
-/// Advances a medium from event to event until it has none. Returns what was done, and the time of the
-/// last event.
+/// Advances a medium from event to event until it has none. Returns the completions, and the time of
+/// the last event.
 pub fn drain(memory: &mut dyn MemoryBackend) -> (Vec<Completion>, SimTime) {
     let (mut done, mut end) = (Vec::new(), SimTime::ZERO);
     while let Some(at) = memory.next_event() {
@@ -91,8 +91,8 @@ pub fn drain(memory: &mut dyn MemoryBackend) -> (Vec<Completion>, SimTime) {
 /// A request for [`drive`]: time in picoseconds, address, lines, and whether it writes.
 pub type TimedRequest = (u64, u64, u16, bool);
 
-/// For each request, the times at which it was sent and done, in picoseconds; the largest number if it
-/// never was.
+/// For each request, the times at which it was sent and done, in picoseconds; `u64::MAX` stands for
+/// one that was not.
 pub struct RequestTimes {
     pub sent: Vec<u64>,
     pub done: Vec<u64>,

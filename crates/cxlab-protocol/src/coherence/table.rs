@@ -1,5 +1,4 @@
-//! The form of the transition tables: named rows, and the index that finds a row by state and
-//! condition.
+//! The form of the transition tables: named rows, and an index from state and condition to row.
 
 use super::filter::{Others, Update};
 

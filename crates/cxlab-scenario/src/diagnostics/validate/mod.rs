@@ -45,8 +45,8 @@ struct Walker<'s> {
 struct ApplicableSchemas<'v, 's> {
     value: &'v Value,
     path: &'v Path,
-    /// The schemas being applied to this very value, which a schema that refers to itself must not
-    /// enter again.
+    /// The schemas being applied to this very value. A schema that refers to itself must not enter
+    /// them again.
     active: Vec<&'s Value>,
     /// The schemas that apply together.
     all: Vec<&'s Value>,
