@@ -10,7 +10,9 @@ use std::io::{self, Write};
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
-use cxlab_memory::ssd::{Drive, GcPolicyName, SsdParams, Suspend};
+use cxlab_memory::ssd::{
+    CollectionParams, CommandParams, Drive, GcPolicyName, SsdParams, Suspend, WriteBufferParams,
+};
 use cxlab_memory::{Completion, MediumSite, MemoryBackend, MemoryRequest};
 
 #[path = "../tests/ssd/theory.rs"]
@@ -91,11 +93,17 @@ fn amplify((hot, rate): (f64, f64), name: &str, separate: bool, alpha: f64) -> i
         blocks: Some(BLOCKS),
         pages: Some(PAGES),
         page: Some(Bytes(PAGE)),
-        buffer: Bytes(32 << 10),
-        gc_policy: policy(name),
-        gc_separate: separate,
-        gc_start: FREE,
-        wear_static: 0,
+        write_buffer: WriteBufferParams {
+            capacity: Bytes(32 << 10),
+            ..WriteBufferParams::default()
+        },
+        collection: CollectionParams {
+            policy: policy(name),
+            separate,
+            start: FREE,
+            wear_static: 0,
+            ..CollectionParams::default()
+        },
         fill: 1.0,
         overwrite: 5.0,
         ..SsdParams::default()
@@ -168,16 +176,25 @@ fn variants() -> [(&'static str, SsdParams); 3] {
         planes: Some(1),
         pages: Some(64),
         over_provisioning: 0.2,
-        gc_start: 6,
+        collection: CollectionParams {
+            start: 6,
+            ..CollectionParams::default()
+        },
         fill: 1.0,
         ..SsdParams::default()
     };
     let not_preemptible = SsdParams {
-        gc_preemptible: false,
+        collection: CollectionParams {
+            preemptible: false,
+            ..base.collection.clone()
+        },
         ..base.clone()
     };
     let no_suspend = SsdParams {
-        suspend: Suspend::Never,
+        commands: CommandParams {
+            suspend: Suspend::Never,
+            ..base.commands.clone()
+        },
         ..base.clone()
     };
     [

@@ -19,7 +19,8 @@ impl Drive {
     /// Starts a collection in a plane that is short of free blocks.
     pub(super) fn collect_if_needed(&mut self, plane: u32) {
         let entry = &self.planes[plane as usize];
-        let short = entry.collection.is_none() && entry.free_blocks() < self.params.gc_start;
+        let short =
+            entry.collection.is_none() && entry.free_blocks() < self.params.collection.start;
         if let Some(victim) = short.then(|| self.choose_victim(plane)).flatten() {
             self.collect(plane, victim, false);
         }
@@ -32,16 +33,17 @@ impl Drive {
             most: (self.geometry.pages - 1) * self.geometry.subs,
             block_subs: self.geometry.block_subs(),
             clock: self.clock,
-            choices: self.params.gc_choices,
+            choices: self.params.collection.choices,
             rng: &mut self.rng,
         };
-        self.params.gc_policy.choose(&mut view)
+        self.params.collection.policy.choose(&mut view)
     }
 
     /// Gives collection priority over requests while a plane is nearly out of free blocks.
     fn update_urgency(&mut self, plane: u32) {
         let entry = &mut self.planes[plane as usize];
-        let short = entry.free_blocks() < self.params.gc_hard || !self.params.gc_preemptible;
+        let short = entry.free_blocks() < self.params.collection.hard
+            || !self.params.collection.preemptible;
         let urgent = entry.collection.is_some() && short;
         if urgent != entry.urgent {
             entry.urgent = urgent;
@@ -157,7 +159,7 @@ impl Drive {
     }
 
     pub(super) fn moved_to(&self, wear: bool) -> WriteStream {
-        match (wear, self.params.gc_separate) {
+        match (wear, self.params.collection.separate) {
             (true, _) => WriteStream::Cold,
             (false, true) => WriteStream::Collected,
             (false, false) => WriteStream::Host,
@@ -244,8 +246,8 @@ impl Drive {
     /// The block whose data should move for wear levelling, if the plane can spare a block.
     pub(super) fn level(&self, plane: u32) -> Option<u32> {
         let entry = &self.planes[plane as usize];
-        let spread = self.params.wear_static;
-        if spread == 0 || entry.free_blocks() < self.params.gc_hard {
+        let spread = self.params.collection.wear_static;
+        if spread == 0 || entry.free_blocks() < self.params.collection.hard {
             return None;
         }
         entry.unlevel(spread)

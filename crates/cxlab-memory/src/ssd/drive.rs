@@ -125,10 +125,10 @@ impl Drive {
     pub fn new(params: &SsdParams, site: MediumSite) -> Result<Drive, ParamError> {
         params.check_alone()?;
         let geometry = DriveGeometry::new(params, site.capacity)?;
-        let slots = (params.buffer.0 / geometry.sub_bytes) as u32;
+        let slots = (params.write_buffer.capacity.0 / geometry.sub_bytes) as u32;
         let pages = |bytes: Bytes| u32::try_from(bytes.0 / geometry.sub_bytes).unwrap_or(NONE);
         let cached = params.mapping_cache.map(pages);
-        let eager = params.acknowledge == Acknowledge::Programmed;
+        let eager = params.write_buffer.acknowledge == Acknowledge::Programmed;
         let plane = |_| Plane::new(&geometry);
         let mut drive = Drive {
             events: EventQueue::default(),
@@ -153,9 +153,9 @@ impl Drive {
             times: ControllerTimes {
                 controller: params.controller_time.0,
                 mapping: params.mapping_time.0,
-                buffer: params.buffer_time.0,
+                buffer: params.write_buffer.time.0,
             },
-            dirty_limit: (f64::from(slots) * params.buffer_dirty) as u32,
+            dirty_limit: (f64::from(slots) * params.write_buffer.dirty) as u32,
             eager,
             geometry,
             params: params.clone(),

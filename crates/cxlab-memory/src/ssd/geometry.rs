@@ -120,7 +120,7 @@ impl DriveGeometry {
     fn least_blocks(data: u64, planes: u64, cells: &super::FlashDie, params: &SsdParams) -> u64 {
         let subs = cells.page.0 / params.sub_page_bytes().0;
         let usable = (u64::from(cells.pages) - 1) * subs;
-        data.div_ceil(planes * usable) + u64::from(params.gc_start) + WORKING_BLOCKS
+        data.div_ceil(planes * usable) + u64::from(params.collection.start) + WORKING_BLOCKS
     }
 
     fn planes_in_order(params: &SsdParams, planes: u32) -> Result<Vec<u32>, ParamError> {

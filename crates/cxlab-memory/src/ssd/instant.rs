@@ -93,7 +93,7 @@ impl Drive {
 
     /// Collects blocks of a plane until it has enough free ones, in no simulated time.
     fn collect_at_once(&mut self, plane: u32) {
-        while self.planes[plane as usize].free_blocks() < self.params.gc_start {
+        while self.planes[plane as usize].free_blocks() < self.params.collection.start {
             let Some(victim) = self.choose_victim(plane) else {
                 return;
             };

@@ -47,7 +47,10 @@ use crate::{Medium, MediumSite};
 pub use contents::ObservedLine;
 pub use drive::Drive;
 pub use instant::PowerFailure;
-pub use params::{Acknowledge, FillOrder, MultiPlane, PowerLoss, SsdParams, Suspend, Unwritten};
+pub use params::{
+    Acknowledge, CollectionParams, CommandParams, FillOrder, MultiPlane, PowerLoss, SsdParams,
+    Suspend, Unwritten, WriteBufferParams,
+};
 pub use presets::{FlashDie, FlashPreset};
 pub use victims::{GcPolicy, GcPolicyName, POLICIES};
 
@@ -87,7 +90,7 @@ impl Medium for SsdParams {
         let same = cells.read.iter().all(|time| *time == first);
         let transfer = cells.rate.time_for(self.sub_page_bytes());
         let constant = self.controller_time + self.mapping_time;
-        let time = self.command_time + first + transfer + constant;
+        let time = self.commands.command_time + first + transfer + constant;
         let always = self.mapping_cache.is_none() && self.unwritten == Unwritten::Array;
         (same && always).then_some(time.0)
     }

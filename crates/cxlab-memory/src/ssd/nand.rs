@@ -323,7 +323,7 @@ impl Nand {
         }
         if !waits(CommandPurpose::Program) {
             die.streak = 0;
-        } else if die.streak == self.params.read_streak {
+        } else if die.streak == self.params.commands.read_streak {
             die.streak = 0;
             return Some(CommandPurpose::Program as usize);
         } else {
@@ -338,7 +338,7 @@ impl Nand {
         let reads = die.queues[CommandPurpose::Read as usize].head != NONE;
         let class = if die.suspended == NONE {
             self.choose(number)
-        } else if reads && die.streak < self.params.read_streak {
+        } else if reads && die.streak < self.params.commands.read_streak {
             self.dies[number as usize].streak += 1;
             Some(CommandPurpose::Read as usize)
         } else {
@@ -348,7 +348,7 @@ impl Nand {
         let Some(class) = class else { return };
         let id = self.dies[number as usize].queues[class].head;
         self.unlink(number, class, NONE, id);
-        if self.planes_per_die > 1 && self.params.multi_plane != MultiPlane::Off {
+        if self.planes_per_die > 1 && self.params.commands.multi_plane != MultiPlane::Off {
             self.gather(number, class, id);
         }
         let die = &mut self.dies[number as usize];
@@ -370,7 +370,7 @@ impl Nand {
             let op = self.ops[at];
             let plane = 1 << (op.plane % self.planes_per_die);
             let fits = head.command == ArrayOperation::Erase
-                || self.params.multi_plane == MultiPlane::Independent
+                || self.params.commands.multi_plane == MultiPlane::Independent
                 || op.page == head.page;
             if planes & plane == 0 && fits {
                 self.unlink(number, class, before, at);
@@ -406,7 +406,8 @@ impl Nand {
     /// Handles a channel that has become free.
     pub fn bus(&mut self, now: u64, index: u32, events: &mut EventQueue) {
         let channel = &mut self.channels[index as usize];
-        let turn = channel.streak == self.params.read_streak && !channel.programs.is_empty();
+        let turn =
+            channel.streak == self.params.commands.read_streak && !channel.programs.is_empty();
         let next = if channel.reads.is_empty() || turn {
             channel.streak = 0;
             channel.programs.pop_front()
@@ -442,7 +443,7 @@ impl Nand {
         while at != NONE {
             let op = &self.ops[at];
             let level = op.page as usize % self.cells.read.len();
-            bus += self.params.command_time.0;
+            bus += self.params.commands.command_time.0;
             let (count, time) = match op.command {
                 ArrayOperation::Read => (&mut self.stats.reads, self.cells.read[level]),
                 ArrayOperation::Program => {
@@ -475,10 +476,10 @@ impl Nand {
         let op = &self.ops[die.active];
         let allowed = match op.command {
             ArrayOperation::Read => false,
-            ArrayOperation::Program => self.params.suspend == Suspend::ProgramAndErase,
-            ArrayOperation::Erase => self.params.suspend != Suspend::Never,
+            ArrayOperation::Program => self.params.commands.suspend == Suspend::ProgramAndErase,
+            ArrayOperation::Erase => self.params.commands.suspend != Suspend::Never,
         };
-        allowed && op.suspends < self.params.suspend_limit
+        allowed && op.suspends < self.params.commands.suspend_limit
     }
 
     fn overhead(&self, op: u32) -> u64 {

@@ -41,6 +41,58 @@ pub struct SsdParams {
     /// Unit of mapping, reads and buffering: a power of two from 512 B to the page, at least 1/32
     /// of the page. Default 4 KiB, or the page if that is smaller.
     pub sub_page: Option<Bytes>,
+    /// The commands of the flash: times, and what dies may do at once.
+    #[serde(flatten)]
+    pub commands: CommandParams,
+    /// Physical flash beyond the device's capacity, as a fraction of the capacity. The mapping and
+    /// the free blocks are stored there too, so the drive has more of it if a plane has few blocks.
+    /// 0.01 to 10. Default 0.07: 1 GiB sold as 1 GB.
+    #[schemars(range(min = 0.01, max = 10.0))]
+    pub over_provisioning: f64,
+    /// Order in which consecutive pages are spread over channels (C), ways (W), dies (D) and planes
+    /// (P): a permutation of `CWDP` whose first component changes fastest (Jung and Kandemir,
+    /// HotStorage 2012). Default `CWDP`.
+    pub allocation: String,
+    /// Capacity of the mapping cache in the drive's own DRAM, in whole translation pages. Default:
+    /// all of the mapping, which is about 1/1024 of the capacity.
+    pub mapping_cache: Option<Bytes>,
+    /// Time of a look-up in the mapping. Default 0 ns.
+    pub mapping_time: Picos,
+    /// The write buffer of the drive.
+    #[serde(flatten)]
+    pub write_buffer: WriteBufferParams,
+    /// Garbage collection and wear levelling.
+    #[serde(flatten)]
+    pub collection: CollectionParams,
+    /// Constant time of the controller for each request. Default 0 ns: that hardware is counted
+    /// in the device.
+    pub controller_time: Picos,
+    /// Most outstanding reads. 1 to 65536. Default 256 (*assumed*).
+    #[schemars(range(min = 1, max = 65536))]
+    pub read_queue: u32,
+    /// Most outstanding writes. 1 to 65536. Default 256 (*assumed*).
+    #[schemars(range(min = 1, max = 65536))]
+    pub write_queue: u32,
+    /// Cost of a read of unwritten data. Default `array`.
+    pub unwritten: Unwritten,
+    /// Fate of the write buffer at a power failure. Default `capacitor`.
+    pub power_loss: PowerLoss,
+    /// Fraction of the capacity that is filled before the run, in no simulated time.
+    /// 0 to 1. Default 0.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub fill: f64,
+    /// Order of the fill. Default `sequential`.
+    pub fill_order: FillOrder,
+    /// Random overwrites before the run, in no simulated time, as a multiple of the filled data. 0
+    /// to 100. About 3 reach a steady state. Default 0.
+    #[schemars(range(min = 0.0, max = 100.0))]
+    pub overwrite: f64,
+}
+
+/// Commands of the flash: their times, and what dies may do at once.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(default)]
+pub struct CommandParams {
     /// Array time of a read, by the level of the page: LSB, CSB, MSB. 1 to 4 levels, as many as in
     /// `program_times`. Page `i` of a block has level `i` modulo the number of levels (*assumed*:
     /// parts differ in how they order pages). Default: as the preset.
@@ -70,53 +122,61 @@ pub struct SsdParams {
     /// Default 32 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub read_streak: u32,
-    /// Physical flash beyond the device's capacity, as a fraction of the capacity. The mapping and
-    /// the free blocks are stored there too, so the drive has more of it if a plane has few blocks.
-    /// 0.01 to 10. Default 0.07: 1 GiB sold as 1 GB.
-    #[schemars(range(min = 0.01, max = 10.0))]
-    pub over_provisioning: f64,
-    /// Order in which consecutive pages are spread over channels (C), ways (W), dies (D) and planes
-    /// (P): a permutation of `CWDP` whose first component changes fastest (Jung and Kandemir,
-    /// HotStorage 2012). Default `CWDP`.
-    pub allocation: String,
-    /// Capacity of the mapping cache in the drive's own DRAM, in whole translation pages. Default:
-    /// all of the mapping, which is about 1/1024 of the capacity.
-    pub mapping_cache: Option<Bytes>,
-    /// Time of a look-up in the mapping. Default 0 ns.
-    pub mapping_time: Picos,
+}
+
+/// The write buffer of the drive.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(default)]
+pub struct WriteBufferParams {
     /// Capacity of the write buffer. At least two flash pages. Default 8 MiB (*assumed*).
-    pub buffer: Bytes,
+    #[serde(rename = "buffer")]
+    pub capacity: Bytes,
     /// Whether reads of buffered data are served from the buffer. Default true. False is
     /// SimpleSSD's default (`EnableReadCache = 0`): such reads take the time of a flash read.
-    pub buffer_reads: bool,
+    #[serde(rename = "buffer_reads")]
+    pub reads: bool,
     /// Time to read or write a sub-page in the buffer. Default 50 ns (the DRAM of
     /// CXL-SSD-Sim, section III-A).
-    pub buffer_time: Picos,
+    #[serde(rename = "buffer_time")]
+    pub time: Picos,
     /// Part of the buffer that may be dirty before flushing begins. 0 to 0.9.
     /// Default 0.5 (*assumed*).
     #[schemars(range(min = 0.0, max = 0.9))]
-    pub buffer_dirty: f64,
+    #[serde(rename = "buffer_dirty")]
+    pub dirty: f64,
     /// The point at which a write completes. Default `buffered`.
     pub acknowledge: Acknowledge,
+}
+
+/// Garbage collection and wear levelling.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(default)]
+pub struct CollectionParams {
     /// Victim policy of garbage collection. Default `greedy`.
-    pub gc_policy: GcPolicyName,
+    #[serde(rename = "gc_policy")]
+    pub policy: GcPolicyName,
     /// Number of blocks among which `d-choice` chooses. 1 to 1024. Default 10, near greedy (Van
     /// Houdt, SIGMETRICS 2013).
     #[schemars(range(min = 1, max = 1024))]
-    pub gc_choices: u32,
+    #[serde(rename = "gc_choices")]
+    pub choices: u32,
     /// Collection starts when a plane has fewer free blocks than this, and ends when it has as
     /// many. 3 to 4096. Default 4 (*assumed*).
     #[schemars(range(min = 3, max = 4096))]
-    pub gc_start: u32,
+    #[serde(rename = "gc_start")]
+    pub start: u32,
     /// Collection has priority over requests when a plane has fewer free blocks than this.
     /// At least 2, less than `gc_start`. Default 2: only the block that collection needs
     /// is left (*assumed*).
     #[schemars(range(min = 2, max = 4095))]
-    pub gc_hard: u32,
+    #[serde(rename = "gc_hard")]
+    pub hard: u32,
     /// Whether collection yields to requests until `gc_hard`. Default true.
-    pub gc_preemptible: bool,
+    #[serde(rename = "gc_preemptible")]
+    pub preemptible: bool,
     /// Whether collection writes to separate blocks. Default true.
-    pub gc_separate: bool,
+    #[serde(rename = "gc_separate")]
+    pub separate: bool,
     /// Dynamic wear levelling: the next block to write is the least worn free block. Default true.
     /// Otherwise it is the block that has been free for longest.
     pub wear_dynamic: bool,
@@ -129,29 +189,6 @@ pub struct SsdParams {
     /// as the preset.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub endurance: Option<u32>,
-    /// Constant time of the controller for each request. Default 0 ns: that hardware is counted
-    /// in the device.
-    pub controller_time: Picos,
-    /// Most outstanding reads. 1 to 65536. Default 256 (*assumed*).
-    #[schemars(range(min = 1, max = 65536))]
-    pub read_queue: u32,
-    /// Most outstanding writes. 1 to 65536. Default 256 (*assumed*).
-    #[schemars(range(min = 1, max = 65536))]
-    pub write_queue: u32,
-    /// Cost of a read of unwritten data. Default `array`.
-    pub unwritten: Unwritten,
-    /// Fate of the write buffer at a power failure. Default `capacitor`.
-    pub power_loss: PowerLoss,
-    /// Fraction of the capacity that is filled before the run, in no simulated time.
-    /// 0 to 1. Default 0.
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub fill: f64,
-    /// Order of the fill. Default `sequential`.
-    pub fill_order: FillOrder,
-    /// Random overwrites before the run, in no simulated time, as a multiple of the filled data. 0
-    /// to 100. About 3 reach a steady state. Default 0.
-    #[schemars(range(min = 0.0, max = 100.0))]
-    pub overwrite: f64,
 }
 
 /// The operations of a die that a read may suspend.
@@ -233,6 +270,28 @@ impl Default for SsdParams {
             pages: None,
             page: None,
             sub_page: None,
+            commands: CommandParams::default(),
+            over_provisioning: 0.07,
+            allocation: "CWDP".to_owned(),
+            mapping_cache: None,
+            mapping_time: Picos::ZERO,
+            write_buffer: WriteBufferParams::default(),
+            collection: CollectionParams::default(),
+            controller_time: Picos::ZERO,
+            read_queue: 256,
+            write_queue: 256,
+            unwritten: Unwritten::Array,
+            power_loss: PowerLoss::Capacitor,
+            fill: 0.0,
+            fill_order: FillOrder::Sequential,
+            overwrite: 0.0,
+        }
+    }
+}
+
+impl Default for CommandParams {
+    fn default() -> Self {
+        CommandParams {
             read_times: None,
             program_times: None,
             erase_time: None,
@@ -244,32 +303,34 @@ impl Default for SsdParams {
             suspend_limit: 8,
             multi_plane: MultiPlane::SamePage,
             read_streak: 32,
-            over_provisioning: 0.07,
-            allocation: "CWDP".to_owned(),
-            mapping_cache: None,
-            mapping_time: Picos::ZERO,
-            buffer: Bytes(8 << 20),
-            buffer_reads: true,
-            buffer_time: Picos::from_nanos(50),
-            buffer_dirty: 0.5,
+        }
+    }
+}
+
+impl Default for WriteBufferParams {
+    fn default() -> Self {
+        WriteBufferParams {
+            capacity: Bytes(8 << 20),
+            reads: true,
+            time: Picos::from_nanos(50),
+            dirty: 0.5,
             acknowledge: Acknowledge::Buffered,
-            gc_policy: GcPolicyName::default(),
-            gc_choices: 10,
-            gc_start: 4,
-            gc_hard: 2,
-            gc_preemptible: true,
-            gc_separate: true,
+        }
+    }
+}
+
+impl Default for CollectionParams {
+    fn default() -> Self {
+        CollectionParams {
+            policy: GcPolicyName::default(),
+            choices: 10,
+            start: 4,
+            hard: 2,
+            preemptible: true,
+            separate: true,
             wear_dynamic: true,
             wear_static: 100,
             endurance: None,
-            controller_time: Picos::ZERO,
-            read_queue: 256,
-            write_queue: 256,
-            unwritten: Unwritten::Array,
-            power_loss: PowerLoss::Capacitor,
-            fill: 0.0,
-            fill_order: FillOrder::Sequential,
-            overwrite: 0.0,
         }
     }
 }
@@ -294,13 +355,23 @@ impl SsdParams {
             planes: self.planes.unwrap_or(preset.planes),
             pages: self.pages.unwrap_or(preset.pages),
             page: self.page.unwrap_or(preset.page),
-            read: self.read_times.clone().unwrap_or(preset.read),
-            program: self.program_times.clone().unwrap_or(preset.program),
-            erase: self.erase_time.unwrap_or(preset.erase),
-            suspend_program: self.suspend_program_time.unwrap_or(preset.suspend_program),
-            suspend_erase: self.suspend_erase_time.unwrap_or(preset.suspend_erase),
-            rate: self.channel_rate.unwrap_or(preset.rate),
-            endurance: self.endurance.unwrap_or(preset.endurance),
+            read: self.commands.read_times.clone().unwrap_or(preset.read),
+            program: self
+                .commands
+                .program_times
+                .clone()
+                .unwrap_or(preset.program),
+            erase: self.commands.erase_time.unwrap_or(preset.erase),
+            suspend_program: self
+                .commands
+                .suspend_program_time
+                .unwrap_or(preset.suspend_program),
+            suspend_erase: self
+                .commands
+                .suspend_erase_time
+                .unwrap_or(preset.suspend_erase),
+            rate: self.commands.channel_rate.unwrap_or(preset.rate),
+            endurance: self.collection.endurance.unwrap_or(preset.endurance),
         }
     }
 
@@ -328,8 +399,8 @@ impl SsdParams {
             in_range("blocks", blocks, 8..=1 << 20)?;
         }
         self.check_times(&cells)?;
-        in_range("suspend_limit", self.suspend_limit, 1..=255)?;
-        in_range("read_streak", self.read_streak, 1..=65536)?;
+        in_range("suspend_limit", self.commands.suspend_limit, 1..=255)?;
+        in_range("read_streak", self.commands.read_streak, 1..=65536)?;
         in_range("over_provisioning", self.over_provisioning, 0.01..=10.0)?;
         DriveGeometry::order_of(&self.allocation)?;
         if let Some(cache) = self.mapping_cache {
@@ -340,15 +411,19 @@ impl SsdParams {
             }
         }
         let least = Bytes(2 * cells.page.0);
-        if self.buffer < least || self.buffer.0 > 1 << 36 {
+        if self.write_buffer.capacity < least || self.write_buffer.capacity.0 > 1 << 36 {
             let allowed = format!("two flash pages ({least}) to 64 GiB");
-            return Err(refused("buffer", self.buffer, allowed));
+            return Err(refused("buffer", self.write_buffer.capacity, allowed));
         }
-        in_range("buffer_dirty", self.buffer_dirty, 0.0..=0.9)?;
-        in_range("gc_choices", self.gc_choices, 1..=1024)?;
-        in_range("gc_start", self.gc_start, 3..=4096)?;
-        in_range("gc_hard", self.gc_hard, 2..=self.gc_start - 1)?;
-        in_range("wear_static", self.wear_static, 0..=1_000_000)?;
+        in_range("buffer_dirty", self.write_buffer.dirty, 0.0..=0.9)?;
+        in_range("gc_choices", self.collection.choices, 1..=1024)?;
+        in_range("gc_start", self.collection.start, 3..=4096)?;
+        in_range(
+            "gc_hard",
+            self.collection.hard,
+            2..=self.collection.start - 1,
+        )?;
+        in_range("wear_static", self.collection.wear_static, 0..=1_000_000)?;
         in_range("endurance", cells.endurance, 1..=100_000_000)?;
         in_range("read_queue", self.read_queue, 1..=65536)?;
         in_range("write_queue", self.write_queue, 1..=65536)?;
@@ -373,11 +448,11 @@ impl SsdParams {
         let lists = lists.chain(cells.program.iter().map(|time| ("program_times", *time)));
         let single = [
             ("erase_time", cells.erase),
-            ("command_time", self.command_time),
+            ("command_time", self.commands.command_time),
             ("suspend_program_time", cells.suspend_program),
             ("suspend_erase_time", cells.suspend_erase),
             ("mapping_time", self.mapping_time),
-            ("buffer_time", self.buffer_time),
+            ("buffer_time", self.write_buffer.time),
             ("controller_time", self.controller_time),
         ];
         for (name, time) in lists.chain(single) {

@@ -45,7 +45,7 @@ impl Drive {
 
     pub(super) fn read(&mut self, now: u64, request: u32, logical: u32) {
         match self.map.get(logical) {
-            SubPageLocation::Buffer(slot) if self.params.buffer_reads => {
+            SubPageLocation::Buffer(slot) if self.params.write_buffer.reads => {
                 self.read_buffer(now, request, slot);
             }
             SubPageLocation::Nowhere if self.params.unwritten == Unwritten::Zero => {
@@ -133,7 +133,7 @@ impl Drive {
     fn read_flash(&mut self, now: u64, target: ReadTarget, logical: u32) {
         let place = match (self.map.get(logical), target) {
             (SubPageLocation::Buffer(slot), ReadTarget::Request(request))
-                if self.params.buffer_reads =>
+                if self.params.write_buffer.reads =>
             {
                 self.read_buffer(now, request, slot);
                 return;
@@ -185,7 +185,7 @@ impl Drive {
             match waiter.target {
                 ReadTarget::Request(request) => {
                     match self.map.get(waiter.logical) {
-                        SubPageLocation::Buffer(slot) if !self.params.buffer_reads => {
+                        SubPageLocation::Buffer(slot) if !self.params.write_buffer.reads => {
                             self.observe_slot(request, waiter.logical, slot);
                         }
                         _ => self.observe_place(request, waiter.logical, waiter.place),

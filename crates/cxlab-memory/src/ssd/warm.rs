@@ -29,7 +29,7 @@ impl Drive {
 
     fn warm_read(&mut self, logical: u32) {
         match self.map.get(logical) {
-            SubPageLocation::Buffer(_) if self.params.buffer_reads => {}
+            SubPageLocation::Buffer(_) if self.params.write_buffer.reads => {}
             SubPageLocation::Nowhere if self.params.unwritten == Unwritten::Zero => {}
             _ => self.warm_translation(logical),
         }

@@ -159,7 +159,7 @@ impl Drive {
 
     /// The next plane that has a page for the write buffer.
     pub(super) fn host_plane(&mut self) -> Option<u32> {
-        let shared = !self.params.gc_separate;
+        let shared = !self.params.collection.separate;
         for _ in 0..self.geometry.planes {
             let plane = self.geometry.order[self.next_plane as usize];
             self.next_plane += 1;
@@ -175,7 +175,7 @@ impl Drive {
 
     /// Allocates a page of a stream: its first place, its block, and its number in the block.
     pub(super) fn take_page(&mut self, plane: u32, stream: WriteStream) -> (u32, u32, u32) {
-        let dynamic = self.params.wear_dynamic;
+        let dynamic = self.params.collection.wear_dynamic;
         let (block, page) = self.planes[plane as usize].take_page(stream, dynamic, &self.geometry);
         self.clock += 1;
         (self.geometry.place(plane, block, page), block, page)

@@ -3,7 +3,7 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Bytes;
 use cxlab_memory::MemoryBackend;
-use cxlab_memory::ssd::{Drive, GcPolicyName, SsdParams};
+use cxlab_memory::ssd::{CollectionParams, Drive, GcPolicyName, SsdParams, WriteBufferParams};
 
 use crate::harness::{KIB, drive, statistic, write_paced};
 use crate::theory;
@@ -21,11 +21,17 @@ pub fn plane(policy: &str, separate: bool) -> SsdParams {
         blocks: Some(BLOCKS),
         pages: Some(PAGES),
         page: Some(Bytes(4 * KIB)),
-        buffer: Bytes(32 * KIB),
-        gc_policy: GcPolicyName::find(policy).unwrap(),
-        gc_separate: separate,
-        gc_start: FREE,
-        wear_static: 0,
+        write_buffer: WriteBufferParams {
+            capacity: Bytes(32 * KIB),
+            ..WriteBufferParams::default()
+        },
+        collection: CollectionParams {
+            policy: GcPolicyName::find(policy).unwrap(),
+            separate,
+            start: FREE,
+            wear_static: 0,
+            ..CollectionParams::default()
+        },
         fill: 1.0,
         overwrite: 5.0,
         ..SsdParams::default()
@@ -35,7 +41,7 @@ pub fn plane(policy: &str, separate: bool) -> SsdParams {
 /// Number of logical pages at a ratio `alpha` of physical pages to them. The physical pages exclude
 /// the free blocks and, on average, half of each open block.
 fn logical(alpha: f64, params: &SsdParams) -> u64 {
-    let open = if params.gc_separate { 2.0 } else { 1.0 };
+    let open = if params.collection.separate { 2.0 } else { 1.0 };
     let used = f64::from(BLOCKS) - f64::from(FREE) - open / 2.0;
     (used * f64::from(PAGES) / alpha) as u64
 }
@@ -72,7 +78,10 @@ fn uniform_writes_follow_the_models_within_3_percent() {
     for alpha in [1.07, 1.15, 1.28, 1.5] {
         let run = |policy, choices| {
             let params = SsdParams {
-                gc_choices: choices,
+                collection: CollectionParams {
+                    choices,
+                    ..plane(policy, false).collection
+                },
                 ..plane(policy, false)
             };
             measure(&params, alpha, 0.5, 0.5)

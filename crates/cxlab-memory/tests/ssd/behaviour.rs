@@ -3,7 +3,7 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, SimTime};
 use cxlab_memory::MemoryBackend;
-use cxlab_memory::ssd::{Drive, FlashPreset, SsdParams};
+use cxlab_memory::ssd::{CollectionParams, Drive, FlashPreset, SsdParams, WriteBufferParams};
 
 use crate::harness::{GIB, KIB, MIB, alone, drive, request, run_dry, small, statistic, write_all};
 
@@ -36,7 +36,10 @@ fn queues_are_bounded_and_have_room_when_something_is_done() {
 fn a_read_of_what_the_buffer_has_comes_from_there_unless_it_must_go_to_flash() {
     let times = [true, false].map(|buffer_reads| {
         let params = SsdParams {
-            buffer_reads,
+            write_buffer: WriteBufferParams {
+                reads: buffer_reads,
+                ..small().write_buffer
+            },
             ..small()
         };
         let mut drive = drive(&params, GIB);
@@ -60,7 +63,10 @@ fn sustained_writes_are_as_fast_as_the_flash_programs() {
         channels: 2,
         ways: 4,
         planes: Some(1),
-        buffer: Bytes(128 * KIB),
+        write_buffer: WriteBufferParams {
+            capacity: Bytes(128 * KIB),
+            ..WriteBufferParams::default()
+        },
         ..SsdParams::default()
     };
     let mut drive = drive(&params, GIB);
@@ -85,8 +91,11 @@ fn sustained_writes_are_as_fast_as_the_flash_programs() {
 fn worn(wear_static: u32, wear_dynamic: bool) -> (Drive, u64) {
     let params = SsdParams {
         ways: 1,
-        wear_static,
-        wear_dynamic,
+        collection: CollectionParams {
+            wear_static,
+            wear_dynamic,
+            ..small().collection
+        },
         fill: 1.0,
         ..small()
     };
@@ -141,8 +150,11 @@ fn reads_while_collecting(preemptible: bool) -> Vec<u64> {
         planes: Some(1),
         page: Some(Bytes(4 * KIB)),
         pages: Some(64),
-        gc_start: 8,
-        gc_preemptible: preemptible,
+        collection: CollectionParams {
+            start: 8,
+            preemptible,
+            ..small().collection
+        },
         fill: 1.0,
         overwrite: 2.0,
         ..small()
@@ -207,7 +219,10 @@ fn the_same_calls_give_the_same_answers() {
     let run = || {
         let params = SsdParams {
             ways: 1,
-            gc_policy: cxlab_memory::ssd::GcPolicyName::find("d-choice").unwrap(),
+            collection: CollectionParams {
+                policy: cxlab_memory::ssd::GcPolicyName::find("d-choice").unwrap(),
+                ..small().collection
+            },
             fill: 1.0,
             overwrite: 1.0,
             ..small()

@@ -2,7 +2,8 @@
 
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
 use cxlab_memory::ssd::{
-    Acknowledge, Drive, FlashPreset, MultiPlane, SsdParams, Suspend, Unwritten,
+    Acknowledge, CommandParams, Drive, FlashPreset, MultiPlane, SsdParams, Suspend, Unwritten,
+    WriteBufferParams,
 };
 
 use cxlab_memory::{Completion, Medium, MemoryBackend};
@@ -37,7 +38,7 @@ fn an_idle_read_is_command_and_array_and_bytes_by_rate() {
             let planes = u64::from(params.channels * params.ways * params.dies * cells.planes);
             let level = (page / planes) as usize % cells.read.len();
             let transfer = cells.rate.time_for(params.sub_page_bytes());
-            let time = params.command_time.0 + cells.read[level].0 + transfer.0;
+            let time = params.commands.command_time.0 + cells.read[level].0 + transfer.0;
             let got = alone(&mut drive, now, request(1, line, 1, false));
             assert_eq!(got, Picos(time), "{flash:?}, page {page}");
             now += 1_000_000_000;
@@ -50,7 +51,8 @@ fn a_whole_page_is_read_at_once() {
     let params = preset(FlashPreset::Tlc);
     let cells = params.cells();
     let mut drive = drive(&params, GIB);
-    let time = params.command_time.0 + cells.read[0].0 + cells.rate.time_for(Bytes(16 * KIB)).0;
+    let time =
+        params.commands.command_time.0 + cells.read[0].0 + cells.rate.time_for(Bytes(16 * KIB)).0;
     assert_eq!(alone(&mut drive, 5, request(1, 0, 256, false)), Picos(time));
     assert_eq!(statistic(&drive, 5, "flash.reads"), 1.0);
 }
@@ -59,7 +61,10 @@ fn a_whole_page_is_read_at_once() {
 fn an_idle_program_is_command_and_bytes_by_rate_and_array() {
     for flash in PRESETS {
         let params = SsdParams {
-            acknowledge: Acknowledge::Programmed,
+            write_buffer: WriteBufferParams {
+                acknowledge: Acknowledge::Programmed,
+                ..preset(flash).write_buffer
+            },
             ..preset(flash)
         };
         let cells = params.cells();
@@ -67,7 +72,7 @@ fn an_idle_program_is_command_and_bytes_by_rate_and_array() {
         let lines = cells.page.0 / 64;
         for row in 0..cells.program.len() as u64 {
             let transfer = cells.rate.time_for(cells.page);
-            let time = params.command_time.0 + transfer.0 + cells.program[row as usize].0;
+            let time = params.commands.command_time.0 + transfer.0 + cells.program[row as usize].0;
             let planes = u64::from(params.channels * params.ways * cells.planes);
             for page in 0..planes {
                 let now = (row * planes + page) * 10_000_000_000;
@@ -84,7 +89,10 @@ fn constants_are_added_and_the_medium_tells_its_idle_read() {
     let params = SsdParams {
         controller_time: Picos(700),
         mapping_time: Picos(30),
-        channel_rate: Some(BytesPerSec(1_000_000_000)),
+        commands: CommandParams {
+            channel_rate: Some(BytesPerSec(1_000_000_000)),
+            ..CommandParams::default()
+        },
         ..SsdParams::default()
     };
     let mut drive = drive(&params, GIB);
@@ -145,7 +153,10 @@ fn ended(done: &[Completion], id: u32) -> u64 {
 fn paged() -> SsdParams {
     SsdParams {
         page: Some(Bytes(4 * KIB)),
-        channel_rate: Some(BytesPerSec(4_096_000_000)),
+        commands: CommandParams {
+            channel_rate: Some(BytesPerSec(4_096_000_000)),
+            ..small().commands
+        },
         ..small()
     }
 }
@@ -156,7 +167,10 @@ fn lone_plane() -> SsdParams {
         channels: 1,
         ways: 1,
         planes: Some(1),
-        acknowledge: Acknowledge::Programmed,
+        write_buffer: WriteBufferParams {
+            acknowledge: Acknowledge::Programmed,
+            ..paged().write_buffer
+        },
         ..paged()
     }
 }
@@ -164,7 +178,10 @@ fn lone_plane() -> SsdParams {
 #[test]
 fn dies_of_a_channel_share_it_and_channels_do_not() {
     let params = SsdParams {
-        multi_plane: MultiPlane::Off,
+        commands: CommandParams {
+            multi_plane: MultiPlane::Off,
+            ..paged().commands
+        },
         ..paged()
     };
     let page = 64;
@@ -185,7 +202,10 @@ fn dies_of_a_channel_share_it_and_channels_do_not() {
 fn planes_of_a_die_read_and_program_together_where_the_addresses_allow() {
     let params = SsdParams {
         allocation: "PCWD".to_owned(),
-        acknowledge: Acknowledge::Programmed,
+        write_buffer: WriteBufferParams {
+            acknowledge: Acknowledge::Programmed,
+            ..paged().write_buffer
+        },
         ..paged()
     };
     // Two pages in two planes of a die. A read has two commands, one array time, two transfers; a write
@@ -203,8 +223,11 @@ fn planes_of_a_die_read_and_program_together_where_the_addresses_allow() {
 #[test]
 fn a_program_passes_reads_that_never_end() {
     let params = SsdParams {
-        suspend: Suspend::Never,
-        read_streak: 8,
+        commands: CommandParams {
+            suspend: Suspend::Never,
+            read_streak: 8,
+            ..lone_plane().commands
+        },
         ..lone_plane()
     };
     let mut drive = drive(&params, 64 << 20);
@@ -238,8 +261,11 @@ fn a_program_passes_reads_that_never_end() {
 fn a_read_suspends_a_program_and_the_program_ends_later_by_just_that() {
     for (suspend, read_alone) in [(Suspend::ProgramAndErase, false), (Suspend::Erase, true)] {
         let params = SsdParams {
-            suspend,
-            suspend_program_time: Some(Picos(5_000_000)),
+            commands: CommandParams {
+                suspend,
+                suspend_program_time: Some(Picos(5_000_000)),
+                ..lone_plane().commands
+            },
             ..lone_plane()
         };
         let mut drive = drive(&params, 64 << 20);

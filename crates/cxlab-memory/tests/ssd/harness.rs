@@ -1,7 +1,7 @@
 //! A drive by itself, which tests run until it is idle.
 
 use cxlab_engine::units::{Bytes, Picos, SimTime};
-use cxlab_memory::ssd::{Drive, SsdParams};
+use cxlab_memory::ssd::{Drive, SsdParams, WriteBufferParams};
 use cxlab_memory::{Completion, MediumSite, MemoryBackend, MemoryRequest};
 
 use crate::common;
@@ -22,7 +22,10 @@ pub fn small() -> SsdParams {
         planes: Some(2),
         pages: Some(16),
         page: Some(Bytes(16 * KIB)),
-        buffer: Bytes(256 * KIB),
+        write_buffer: WriteBufferParams {
+            capacity: Bytes(256 * KIB),
+            ..WriteBufferParams::default()
+        },
         ..SsdParams::default()
     }
 }

@@ -1,7 +1,7 @@
 //! The simulator's memory for a drive grows with the written part of the drive.
 
 use cxlab_engine::units::Bytes;
-use cxlab_memory::ssd::{FlashPreset, SsdParams};
+use cxlab_memory::ssd::{FlashPreset, SsdParams, WriteBufferParams};
 
 use crate::harness::{GIB, drive, write_all};
 
@@ -13,7 +13,10 @@ fn a_drive_of_4_tib_has_nothing_until_it_is_written() {
     ] {
         let params = SsdParams {
             flash,
-            buffer: Bytes(1 << 20),
+            write_buffer: WriteBufferParams {
+                capacity: Bytes(1 << 20),
+                ..WriteBufferParams::default()
+            },
             ..SsdParams::default()
         };
         let mut drive = drive(&params, capacity);

@@ -6,8 +6,8 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
 use cxlab_memory::ssd::{
-    Acknowledge, Drive, FillOrder, GcPolicyName, MultiPlane, PowerLoss, SsdParams, Suspend,
-    Unwritten,
+    Acknowledge, CollectionParams, CommandParams, Drive, FillOrder, GcPolicyName, MultiPlane,
+    PowerLoss, SsdParams, Suspend, Unwritten, WriteBufferParams,
 };
 use cxlab_memory::{Completion, MemoryBackend};
 
@@ -245,7 +245,10 @@ fn policy(name: &str) -> GcPolicyName {
 fn tight() -> SsdParams {
     SsdParams {
         ways: 1,
-        wear_static: 2,
+        collection: CollectionParams {
+            wear_static: 2,
+            ..small().collection
+        },
         ..small()
     }
 }
@@ -288,11 +291,20 @@ fn nothing_is_lost_with_a_small_mapping_cache() {
 fn nothing_is_lost_under_any_policy_with_a_tiny_buffer() {
     for name in ["cost-benefit", "d-choice", "fifo"] {
         let params = SsdParams {
-            gc_policy: policy(name),
-            buffer: Bytes(32 * KIB),
-            gc_separate: name != "fifo",
-            gc_preemptible: name != "d-choice",
-            suspend: Suspend::Erase,
+            collection: CollectionParams {
+                policy: policy(name),
+                separate: name != "fifo",
+                preemptible: name != "d-choice",
+                ..tight().collection
+            },
+            write_buffer: WriteBufferParams {
+                capacity: Bytes(32 * KIB),
+                ..tight().write_buffer
+            },
+            commands: CommandParams {
+                suspend: Suspend::Erase,
+                ..tight().commands
+            },
             ..tight()
         };
         let oracle = check(&params, REQUESTS / 2);
@@ -304,7 +316,10 @@ fn nothing_is_lost_under_any_policy_with_a_tiny_buffer() {
 fn nothing_is_lost_with_small_sub_pages_and_independent_planes() {
     let params = SsdParams {
         sub_page: Some(Bytes(KIB)),
-        multi_plane: MultiPlane::Independent,
+        commands: CommandParams {
+            multi_plane: MultiPlane::Independent,
+            ..tight().commands
+        },
         allocation: "PDWC".to_owned(),
         mapping_cache: Some(Bytes(16 * KIB)),
         planes: Some(4),
@@ -318,10 +333,16 @@ fn nothing_is_lost_with_small_sub_pages_and_independent_planes() {
 #[test]
 fn nothing_is_lost_when_writes_are_answered_when_programmed() {
     let params = SsdParams {
-        acknowledge: Acknowledge::Programmed,
-        suspend_limit: 1,
-        read_times: Some(vec![Picos(3_000_000), Picos(9_000_000)]),
-        program_times: Some(vec![Picos(90_000_000), Picos(300_000_000)]),
+        write_buffer: WriteBufferParams {
+            acknowledge: Acknowledge::Programmed,
+            ..tight().write_buffer
+        },
+        commands: CommandParams {
+            suspend_limit: 1,
+            read_times: Some(vec![Picos(3_000_000), Picos(9_000_000)]),
+            program_times: Some(vec![Picos(90_000_000), Picos(300_000_000)]),
+            ..tight().commands
+        },
         ..tight()
     };
     check(&params, REQUESTS);
@@ -349,7 +370,10 @@ fn without_capacitors_only_the_buffer_is_lost() {
     for acknowledge in [Acknowledge::Buffered, Acknowledge::Programmed] {
         let params = SsdParams {
             power_loss: PowerLoss::None,
-            acknowledge,
+            write_buffer: WriteBufferParams {
+                acknowledge,
+                ..tight().write_buffer
+            },
             ..tight()
         };
         let mut oracle = Oracle::new(&params, 64);
@@ -389,28 +413,37 @@ fn any(rng: &mut StreamRng) -> SsdParams {
         pages: Some(4 + rng.below(20) as u32),
         page: Some(Bytes(page)),
         sub_page: Some(Bytes(sub.max(page / 32))),
-        read_times: Some(times(3_000_000)),
-        program_times: Some(times(60_000_000)),
-        suspend: one(rng, &[Never, Erase, ProgramAndErase]),
-        suspend_limit: 1 + rng.below(9) as u8,
-        multi_plane: one(rng, &[Off, SamePage, Independent]),
-        read_streak: 1 + rng.below(40) as u32,
+        commands: CommandParams {
+            read_times: Some(times(3_000_000)),
+            program_times: Some(times(60_000_000)),
+            suspend: one(rng, &[Never, Erase, ProgramAndErase]),
+            suspend_limit: 1 + rng.below(9) as u8,
+            multi_plane: one(rng, &[Off, SamePage, Independent]),
+            read_streak: 1 + rng.below(40) as u32,
+            ..CommandParams::default()
+        },
         over_provisioning: 0.01 + rng.unit() * 0.2,
         allocation: one(rng, &["CWDP", "PDWC", "WPCD", "DCPW"]).to_owned(),
         mapping_cache: one(rng, &[None, Some(Bytes(4 * KIB)), Some(Bytes(16 * KIB))]),
         mapping_time: Picos(rng.below(2) * 1000),
-        buffer: Bytes(page * (2 + rng.below(40))),
-        buffer_time: Picos(rng.below(2) * 50_000),
-        buffer_dirty: rng.unit() * 0.9,
-        acknowledge: one(rng, &[Acknowledge::Buffered, Acknowledge::Programmed]),
-        gc_policy: policy(one(rng, &["greedy", "cost-benefit", "d-choice", "fifo"])),
-        gc_choices: 1 + rng.below(12) as u32,
-        gc_start: gc_hard + 1 + rng.below(3) as u32,
-        gc_hard,
-        gc_preemptible: rng.chance(0.7),
-        gc_separate: rng.chance(0.7),
-        wear_dynamic: rng.chance(0.7),
-        wear_static: one(rng, &[0, 1, 3, 20]),
+        write_buffer: WriteBufferParams {
+            capacity: Bytes(page * (2 + rng.below(40))),
+            time: Picos(rng.below(2) * 50_000),
+            dirty: rng.unit() * 0.9,
+            acknowledge: one(rng, &[Acknowledge::Buffered, Acknowledge::Programmed]),
+            ..WriteBufferParams::default()
+        },
+        collection: CollectionParams {
+            policy: policy(one(rng, &["greedy", "cost-benefit", "d-choice", "fifo"])),
+            choices: 1 + rng.below(12) as u32,
+            start: gc_hard + 1 + rng.below(3) as u32,
+            hard: gc_hard,
+            preemptible: rng.chance(0.7),
+            separate: rng.chance(0.7),
+            wear_dynamic: rng.chance(0.7),
+            wear_static: one(rng, &[0, 1, 3, 20]),
+            ..CollectionParams::default()
+        },
         read_queue: 1 + rng.below(100) as u32,
         write_queue: 1 + rng.below(100) as u32,
         unwritten: one(rng, &[Unwritten::Array, Unwritten::Zero]),
