@@ -659,14 +659,16 @@ class LinkReport(TypedDict):
     direction: str
     #: Name of the link class that it belongs to, if any.
     link_class: NotRequired[str]
-    #: Fraction of the window in which the wire was busy; *busy* in the table of a run.
+    #: Fraction of the window in which the wire was busy.
     utilization: float
-    #: Payload (64-byte lines) as a fraction of all bytes sent; *payload* in the table of a run.
+    #: Payload (64-byte lines) as a fraction of all bytes sent.
     efficiency: float
     #: Bytes sent, headers and empty slots included.
     bytes: int
     #: Bytes of 64-byte lines among the bytes sent.
     payload_bytes: int
+    #: `payload_bytes` over the window, in GB/s.
+    payload_gb_per_s: float
     #: Flits (or packets) sent.
     flits: int
     #: Flits sent again after an error.
@@ -744,8 +746,8 @@ class Operations(TypedDict):
     latency_ns: Latency
 
 
-class Report(TypedDict):
-    """Report of a run."""
+class Provenance(TypedDict):
+    """The run that a report is of: its input, its version, and whether it came to its end."""
 
     #: Version of cxlab.
     version: str
@@ -767,6 +769,11 @@ class Report(TypedDict):
     fault: NotRequired[str]
     #: Assumptions and limits of the scenario and of this run that users should know.
     notes: NotRequired[list[NoteReport]]
+
+
+class Extent(TypedDict):
+    """How much a run simulated and measured, and in what time."""
+
     #: Start of the workloads, if hosts enumerate before.
     enumeration_ns: NotRequired[float]
     #: Simulated time when measurement began.
@@ -786,6 +793,11 @@ class Report(TypedDict):
     events: int
     #: Events per real second.
     events_per_second: float
+
+
+class Report(Provenance, Extent):
+    """Report of a run."""
+
     #: Number of requests in the window, by outcome.
     requests: Requests
     #: Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second), without requests that

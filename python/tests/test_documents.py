@@ -82,15 +82,19 @@ def test_the_types_of_reports_have_their_fields(root):
         root / "crates/cxlab-analytic/src/class.rs",
     ]
     structs = r"derive\([^)\n]*\bSerialize\b[^)\n]*\)\]\npub struct (\w+) \{\n(.*?)^\}"
-    field = r"((?:^ +#\[.*\]\n)*)^    pub (\w+):"
-    seen = 0
+    field = r"((?:^ +#\[.*\]\n)*)^    pub (\w+): (\w+)"
+    known_in_rust: dict[str, set[str]] = {}
+    flattened: dict[str, set[str]] = {}
     for source in sources:
         for name, body in re.findall(structs, source.read_text(), re.DOTALL | re.MULTILINE):
             found = re.findall(field, body, re.MULTILINE)
-            fields = {name for attributes, name in found if "serde(skip)" not in attributes}
-            # Hosts and accelerators are of one type in Rust.
-            fields -= {"accelerator"} if name == "HostReport" else set()
-            known = getattr(_types, name, None) or getattr(_analytic_types, name)
-            assert fields == set(known.__annotations__), name
-            seen += 1
-    assert seen > 40
+            flattened[name] = {kind for with_, _, kind in found if "serde(flatten)" in with_}
+            hidden = re.compile(r"serde\((?:skip|flatten)\)")
+            known_in_rust[name] = {own for with_, own, _ in found if not hidden.search(with_)}
+    for name, fields in known_in_rust.items():
+        fields = fields.union(*(known_in_rust[kind] for kind in flattened[name]))
+        # Hosts and accelerators are of one type in Rust.
+        fields -= {"accelerator"} if name == "HostReport" else set()
+        known = getattr(_types, name, None) or getattr(_analytic_types, name)
+        assert fields == set(known.__annotations__), name
+    assert len(known_in_rust) > 40

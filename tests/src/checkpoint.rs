@@ -14,8 +14,8 @@ use cxlab_system::run::{RunError, RunOptions, run_with};
 
 /// A report without what may differ between identical runs.
 pub fn timeless(mut report: Report) -> Report {
-    report.wall_seconds = 0.0;
-    report.events_per_second = 0.0;
+    report.extent.wall_seconds = 0.0;
+    report.extent.events_per_second = 0.0;
     report.requests.per_wall_second = 0.0;
     report
 }
@@ -109,7 +109,7 @@ pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunE
 /// If one of them ends differently.
 pub fn check(plan: &Plan, expected: &Report, seed: u64) {
     let mut rng = StreamRng::new(seed, "checkpoint");
-    let whole = expected.sim_time_ns - expected.enumeration_ns.unwrap_or(0.0);
+    let whole = expected.extent.sim_time_ns - expected.extent.enumeration_ns.unwrap_or(0.0);
     // For at most two latencies a window may search its end, and nothing is saved meanwhile. A few
     // requests may take less time than that.
     let rest = (whole - 2.0 * expected.latency_ns.mean).max(whole / 4.0);
@@ -126,7 +126,7 @@ pub fn check(plan: &Plan, expected: &Report, seed: u64) {
         panic!("{what}: no checkpoint was written")
     };
     let report = go_on(plan, after, bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let digests = [&report.digest, &expected.digest];
+    let digests = [&report.provenance.digest, &expected.provenance.digest];
     assert!(
         report == *expected,
         "{what}: the report is another one: {digests:?}"

@@ -159,7 +159,7 @@ pub fn try_rows(
 #[track_caller]
 pub fn assert_threads(plan: &Plan, digest: &str, threads: impl IntoIterator<Item = usize>) {
     for threads in threads {
-        let found = rows(plan, threads).0.digest;
+        let found = rows(plan, threads).0.provenance.digest;
         assert_eq!(found, digest, "{threads} threads");
     }
 }
@@ -228,11 +228,15 @@ pub fn measured_by_workloads(report: Report) -> Report {
     for host in &mut report.hosts {
         host.enumeration = None;
     }
-    report.digest.clear();
-    report.run.clear();
-    report.plan_hash.clear();
-    (report.enumeration_ns, report.warmup_ns, report.sim_time_ns) = (None, 0.0, 0.0);
-    report.events = 0;
+    report.provenance.digest.clear();
+    report.provenance.run.clear();
+    report.provenance.plan_hash.clear();
+    (
+        report.extent.enumeration_ns,
+        report.extent.warmup_ns,
+        report.extent.sim_time_ns,
+    ) = (None, 0.0, 0.0);
+    report.extent.events = 0;
     report
 }
 

@@ -65,7 +65,7 @@ pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
     let engine = run(&loaded.plan, options);
     progress.stop();
     let engine = match engine {
-        Ok(engine) if engine.partial => {
+        Ok(engine) if engine.provenance.partial => {
             return Err(Failure::Interrupted(
                 "interrupted: nothing is compared with a part of a run".to_owned(),
             ));

@@ -114,7 +114,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn LaunchedRanks>) -> Result<(), 
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
         print(&describe_threads(threads, &monitor))?;
-        for note in &report.notes {
+        for note in &report.provenance.notes {
             print(&format!("\n  note: {}\n", loaded.describe_note(note)))?;
         }
         print(&format!(
@@ -156,17 +156,17 @@ fn run_analytic(
 
 /// A run whose report is written: a failure if the report is of a part of the run only.
 fn outcome(args: &RunArgs, dir: &Path, report: &Report) -> Result<(), Failure> {
-    if let Some(fault) = &report.fault {
+    if let Some(fault) = &report.provenance.fault {
         return Err(Failure::Plugin(format!(
             "{fault}; {} holds what was measured until then, marked partial",
             dir.join("report.json").display()
         )));
     }
-    if report.partial {
+    if report.provenance.partial {
         let goes_on = args.checkpoint.as_ref().filter(|path| path.exists());
         return Err(Failure::Interrupted(format!(
             "interrupted at {:.1} us of simulated time: {} holds what was measured, marked partial{}",
-            report.sim_time_ns / 1e3,
+            report.extent.sim_time_ns / 1e3,
             dir.join("report.json").display(),
             goes_on.map_or_else(String::new, |path| format!(
                 "; --restore {} goes on from the last checkpoint",
@@ -401,9 +401,17 @@ fn run_logged(
         Err(error) => return Err(Failure::of_run(loaded, error)),
     };
     if let (Some(path), Some(tracer)) = (&args.perfetto, tracer) {
-        perfetto::write(path, tracer, &loaded.plan, report.sim_time_ns, args.quiet)?;
+        perfetto::write(
+            path,
+            tracer,
+            &loaded.plan,
+            report.extent.sim_time_ns,
+            args.quiet,
+        )?;
     }
-    let log = log.map(|log| log.finish(&report.run)).transpose();
+    let log = log
+        .map(|log| log.finish(&report.provenance.run))
+        .transpose();
     Ok((report, log.map_err(unwritable)?))
 }
 
@@ -416,7 +424,10 @@ fn write_results(
     let Some(folder) = folder else {
         return Ok(());
     };
-    let picture = stamped(&picture::svg(&loaded.plan, Some(report)), &report.run);
+    let picture = stamped(
+        &picture::svg(&loaded.plan, Some(report)),
+        &report.provenance.run,
+    );
     let files = [("topology.svg", picture), ("report.json", json(report)?)];
     write_files(folder, &files, log)
 }

@@ -61,7 +61,7 @@ fn report(text: &str, threads: usize) -> Report {
 fn an_island_is_as_it_would_be_alone() {
     let both = report(ISLANDS, 1);
     assert_eq!(both.requests.completed, 4000);
-    assert_eq!(report(ISLANDS, 2).digest, both.digest);
+    assert_eq!(report(ISLANDS, 2).provenance.digest, both.provenance.digest);
     // The left island by itself, under the same names.
     let alone = ISLANDS
         .replace(

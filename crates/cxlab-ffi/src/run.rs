@@ -220,6 +220,6 @@ fn results(
         stopped,
         threads_note,
         checkpoints_note: None,
-        fault: report.fault.clone(),
+        fault: report.provenance.fault.clone(),
     })
 }

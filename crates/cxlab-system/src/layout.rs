@@ -154,21 +154,28 @@ fn without(rows: &mut [Vec<String>], columns: &[usize]) {
     }
 }
 
-/// A direction of a link: its name, part of the time busy, efficiency, payload in GB/s, and the intervals of the
-/// first and the last of them where there are any.
+/// A direction of a link: its name, utilization, efficiency, payload in GB/s, and the intervals of utilization and
+/// payload where there are any.
 pub(crate) type LinkRow<'a> = (&'a str, f64, f64, f64, Option<[Option<f64>; 2]>);
 
 pub(crate) fn busiest_links(mut links: Vec<LinkRow<'_>>) -> String {
     links.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let head = ["busiest links", "busy", "+-", "payload", "GB/s", "+-"];
+    let head = [
+        "busiest links",
+        "utilization",
+        "+-",
+        "efficiency",
+        "GB/s",
+        "+-",
+    ];
     let mut rows = vec![cells(head)];
     let sampled = links.iter().any(|link| link.4.is_some());
-    for (direction, busy, efficiency, payload, ci95) in links.into_iter().take(SHOWN) {
-        let [busy_width, payload_width] = ci95.unwrap_or_default();
+    for (direction, utilization, efficiency, payload, ci95) in links.into_iter().take(SHOWN) {
+        let [utilization_width, payload_width] = ci95.unwrap_or_default();
         rows.push(vec![
             direction.to_owned(),
-            format!("{:.1} %", busy * 100.0),
-            plus_minus(busy_width.map(|width| width * 100.0), 1),
+            format!("{:.1} %", utilization * 100.0),
+            plus_minus(utilization_width.map(|width| width * 100.0), 1),
             format!("{:.1} %", efficiency * 100.0),
             format!("{payload:.2}"),
             plus_minus(payload_width, 2),

@@ -111,17 +111,17 @@ pub struct KeptReport {
 impl From<&Report> for KeptReport {
     fn from(report: &Report) -> KeptReport {
         KeptReport {
-            version: report.version.clone(),
-            scenario: report.scenario.clone(),
-            plan_hash: report.plan_hash.clone(),
+            version: report.provenance.version.clone(),
+            scenario: report.provenance.scenario.clone(),
+            plan_hash: report.provenance.plan_hash.clone(),
             run: SeedRun {
-                seed: report.seed,
-                digest: report.digest.clone(),
-                partial: report.partial,
-                sim_time_ns: report.sim_time_ns,
-                window_ns: report.window_ns,
+                seed: report.provenance.seed,
+                digest: report.provenance.digest.clone(),
+                partial: report.provenance.partial,
+                sim_time_ns: report.extent.sim_time_ns,
+                window_ns: report.extent.window_ns,
                 completed: report.requests.completed,
-                notes: report.notes.clone(),
+                notes: report.provenance.notes.clone(),
             },
             values: values(report),
         }

@@ -177,7 +177,7 @@ fn enumeration(report: &Report) -> String {
 
 /// What a sampled run passed over.
 fn sampling(report: &Report) -> String {
-    let Some(sampling) = &report.sampling else {
+    let Some(sampling) = &report.extent.sampling else {
         return String::new();
     };
     let time = match sampling.time_ns {
@@ -337,8 +337,12 @@ fn latencies(plan: &Plan, report: &Report) -> String {
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
         "{}{}: {}, {} {}\n",
-        report.scenario,
-        if report.partial { " (PARTIAL)" } else { "" },
+        report.provenance.scenario,
+        if report.provenance.partial {
+            " (PARTIAL)"
+        } else {
+            ""
+        },
         size(plan),
         plan.scenario.fabric.topology.kind,
         plan.routing_name(),
@@ -346,8 +350,8 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push_str(&enumeration(report));
     text.push_str(&format!(
         "  window {:.3} us after {:.3} us of warm-up; {} requests completed ({} reads, {} writes)\n",
-        report.window_ns / 1e3,
-        (report.warmup_ns - report.enumeration_ns.unwrap_or(0.0)) / 1e3,
+        report.extent.window_ns / 1e3,
+        (report.extent.warmup_ns - report.extent.enumeration_ns.unwrap_or(0.0)) / 1e3,
         count(report.requests.completed),
         count(report.requests.reads),
         count(report.requests.writes),
@@ -372,13 +376,12 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     }
     text.push('\n');
     let links = report.links.iter().map(|link| {
-        let payload = link.payload_bytes as f64 / report.window_ns.max(1e-3);
         let ci95 = Some([link.ci95.utilization, link.ci95.payload_gb_per_s]);
         (
             link.direction.as_str(),
             link.utilization,
             link.efficiency,
-            payload,
+            link.payload_gb_per_s,
             ci95,
         )
     });
@@ -389,11 +392,11 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     }
     text.push_str(&format!(
         "\n  {} events in {:.3} s: {:.2} M events/s, {} requests/s; digest {}\n",
-        count(report.events),
-        report.wall_seconds,
-        report.events_per_second / 1e6,
+        count(report.extent.events),
+        report.extent.wall_seconds,
+        report.extent.events_per_second / 1e6,
         count(report.requests.per_wall_second as u64),
-        report.digest
+        report.provenance.digest
     ));
     text
 }

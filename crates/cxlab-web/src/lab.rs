@@ -132,7 +132,7 @@ pub fn simulate(
     Ok(json!({
         "summary": table::summary(plan, &report),
         "picture": picture::svg(plan, Some(&report)),
-        "slowest": slowest.json(report.warmup_ns),
+        "slowest": slowest.json(report.extent.warmup_ns),
         "report": report,
     })
     .to_string())

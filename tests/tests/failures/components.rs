@@ -78,7 +78,7 @@ fn a_fabric_routes_around_a_link_that_fails() {
     assert_eq!(all.lost_messages + all.late_answers, all.timed_out);
     let failed = report.requests.failed.unwrap();
     assert_eq!(failed.total(), failures.len() as u64);
-    assert_threads(&plan(&text, &[]), &report.digest, 2..4);
+    assert_threads(&plan(&text, &[]), &report.provenance.digest, 2..4);
 }
 
 #[test]
@@ -197,8 +197,8 @@ fn a_port_in_reset_has_no_link_and_a_reset_ends_by_itself() {
     assert_eq!(commands, [["5102h", "sw3, d1"]; 2]);
     // Only the link's state matters: the result equals that of a
     // failure when the command takes effect.
-    assert_eq!(run(&reset).0.digest, report.digest);
-    assert_eq!(run(&failed).0.digest, report.digest);
+    assert_eq!(run(&reset).0.provenance.digest, report.provenance.digest);
+    assert_eq!(run(&failed).0.provenance.digest, report.provenance.digest);
 }
 
 #[test]
@@ -317,7 +317,7 @@ reconfiguration_time = "2 us"
 fn what_fails_fails_after_enumeration_too() {
     let text = format!("{RING}{}", link(10 * US, "link-down", "sw3", "sw0"));
     let (report, rows) = rows(&plan(&text, &["enumeration={}"]), 1);
-    let begun = (report.enumeration_ns.unwrap() * 1e3) as u64;
+    let begun = (report.extent.enumeration_ns.unwrap() * 1e3) as u64;
     let failures = rows.iter().filter(|row| row.failure.is_some());
     assert!(failures.clone().count() >= 16);
     for row in failures {
@@ -515,7 +515,7 @@ fn check(seed: u64) {
         let is_stuck = row.failure.is_some() && from > settled && !cut.any(|cut| cut);
         assert!(!is_stuck, "stuck in what is left: {row:?}\n{text}");
     }
-    assert_threads(&plan, &report.digest, [2 + seed as usize % 2]);
+    assert_threads(&plan, &report.provenance.digest, [2 + seed as usize % 2]);
 }
 
 proptest! {

@@ -43,7 +43,7 @@ fn a_line_that_cannot_be_read_is_poison_each_time_and_no_other_is() {
     assert_eq!((device.poisoned_reads, device.repaired), (8, 0));
     assert_eq!(report.requests.completed, 16_384);
     let served = report.requests.completed - 8;
-    let gb_per_s = served as f64 * 64.0 / report.window_ns;
+    let gb_per_s = served as f64 * 64.0 / report.extent.window_ns;
     assert!((report.bandwidth_gb_per_s.read - gb_per_s).abs() < 1e-9 * gb_per_s);
     assert!(report.failures.is_none(), "no component has failed");
 }
@@ -57,7 +57,7 @@ fn errors_by_rate_are_as_many_as_that_and_lie_where_they_lie() {
     assert!((15..=67).contains(&lines.len()), "{}", lines.len());
     assert_eq!(poisoned(&found).len(), 4 * lines.len());
     let (second, found) = rows(&plan(READS, &[errors]), 2);
-    assert_eq!(second.digest, first.digest);
+    assert_eq!(second.provenance.digest, first.provenance.digest);
     assert_eq!(poisoned(&found).into_iter().collect::<BTreeSet<_>>(), lines);
     // The set of poisoned lines does not depend on time.
     let slower = "devices[0].controller.process_time=\"90 ns\"";
@@ -69,9 +69,9 @@ fn errors_by_rate_are_as_many_as_that_and_lie_where_they_lie() {
 
 #[test]
 fn media_without_errors_change_nothing() {
-    let digest = report(READS, &[]).digest;
+    let digest = report(READS, &[]).provenance.digest;
     let none = report(READS, &["devices[0].media_errors={}"]);
-    assert_eq!(none.digest, digest);
+    assert_eq!(none.provenance.digest, digest);
     assert_eq!(none.requests.failed.unwrap().total(), 0);
 }
 
@@ -254,7 +254,7 @@ fn programs_meet_poison_again_and_again() {
     let checks = first.hosts[0].processor["machine_checks"].as_f64().unwrap();
     assert!(checks > 50.0, "{checks}");
     assert_eq!(poisoned(&found).len() as f64, checks);
-    assert_eq!(rows(&plan, 2).0.digest, first.digest);
+    assert_eq!(rows(&plan, 2).0.provenance.digest, first.provenance.digest);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn count(report: &Report, host: usize, name: &str) -> f64 {
 fn simulate(text: &str) -> (Report, Vec<RequestRow>) {
     let plan = plan(text, &[]);
     let (report, found) = rows(&plan, 1);
-    assert_threads(&plan, &report.digest, [2]);
+    assert_threads(&plan, &report.provenance.digest, [2]);
     (report, found)
 }
 
@@ -339,7 +339,7 @@ fn check(seed: u64) -> [f64; 5] {
         seen[3] += f64::from(u8::from(group.requests.is_none() && ended == 0.0));
         seen[4] += own.iter().filter(|row| row.denied).count() as f64;
     }
-    assert_threads(&plan, &report.digest, [2 + seed as usize % 2]);
+    assert_threads(&plan, &report.provenance.digest, [2 + seed as usize % 2]);
     seen
 }
 

@@ -97,7 +97,7 @@ fn a_thousand_changes_in_one_run_leave_a_fabric_as_fast_as_before() {
     let requests = &report.requests;
     assert_eq!(requests.in_flight_at_end, 64, "as many as without failures");
     assert_eq!(requests.issued, requests.completed + 64);
-    assert_threads(&plan, &report.digest, 2..4);
+    assert_threads(&plan, &report.provenance.digest, 2..4);
     // As fast as the system without failures in the same window. Both draw the
     // same addresses, but at other times.
     let whole = cxlab_tests::plan(STORM, &[]);
@@ -323,7 +323,7 @@ fn check(seed: u64) -> Seen {
         let cut_off = row.failure == Some(Failure::CutOff);
         assert!(!cut_off || row.issued_ps < settled, "{row:?}");
     }
-    assert_threads(&plan, &report.digest, [2 + seed as usize % 2]);
+    assert_threads(&plan, &report.provenance.digest, [2 + seed as usize % 2]);
     check_drained(&plan, &mut run_down(&plan).0);
     let waited = |change: &&cxlab_plan::RoutingChange| change.at > change.due;
     Seen {

@@ -155,7 +155,10 @@ fn runs_with_viral_are_the_same_on_any_threads_and_when_taken_up_again() {
         &[],
     );
     let [one, two] = [1, 2].map(|threads| try_run(&plan, threads).unwrap());
-    assert_eq!((&one.digest, one.events), (&two.digest, two.events));
+    assert_eq!(
+        (&one.provenance.digest, one.extent.events),
+        (&two.provenance.digest, two.extent.events)
+    );
     assert_eq!(viral(&one, "shared"), viral(&two, "shared"));
-    checkpoint::check(&plan, &timeless(one.clone()), one.events);
+    checkpoint::check(&plan, &timeless(one.clone()), one.extent.events);
 }

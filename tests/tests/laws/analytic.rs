@@ -72,7 +72,7 @@ fn alone_a_request_takes_the_same_picoseconds_in_both_forms() {
                 let (measured, rows) = rows(&plan, 1);
                 let mut seen = 0;
                 for row in rows.iter().filter(|row| {
-                    row.requester == 0 && row.issued_ps as f64 / 1e3 > measured.warmup_ns
+                    row.requester == 0 && row.issued_ps as f64 / 1e3 > measured.extent.warmup_ns
                 }) {
                     let device = &plan.devices[row.device as usize].name;
                     let pair = report.pairs.iter().find(|pair| {

@@ -236,7 +236,7 @@ fn a_flip_goes_on_while_accesses_take_every_cqid() {
     assert_eq!(count(&report, "bias_lines"), 64);
     // At most one load gets a CQID between two of the 64 lines.
     let flip_ns = report.accelerators[0].accelerator["bias_flip_ns"].as_f64();
-    let part = flip_ns.unwrap() / report.window_ns;
+    let part = flip_ns.unwrap() / report.extent.window_ns;
     assert!(part < 2.0 * 64.0 / 8000.0, "{part}");
 }
 
@@ -250,7 +250,7 @@ fn hosts_and_device_that_add_to_different_lines_of_a_page_all_get_on() {
     for (page, _) in PAGES {
         let (report, _) = simulate(page, acts.clone(), 512, 1);
         let (other, _) = simulate(page, acts.clone(), 512, 2);
-        assert_eq!(report.digest, other.digest, "{page}");
+        assert_eq!(report.provenance.digest, other.provenance.digest, "{page}");
     }
     let (report, _) = simulate("4 KiB", acts, 512, 1);
     // Hosts come back during flips.
@@ -422,7 +422,7 @@ fn host_and_device_that_add_to_the_same_lines_all_get_on() {
     };
     let (report, _) = simulate_db(acts.clone(), 1);
     let (other, _) = simulate_db(acts, 2);
-    assert_eq!(report.digest, other.digest);
+    assert_eq!(report.provenance.digest, other.provenance.digest);
     let snoops = count(&report, "bi_snoops");
     assert_eq!(host_count(&report, "bi_snoops"), snoops);
     assert!(snoops > 0);

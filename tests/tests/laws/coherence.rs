@@ -105,7 +105,7 @@ fn threads_do_not_change_a_coherent_system() {
     let one = run(&text, 1);
     for threads in [2, 3] {
         let other = run(&text, threads);
-        assert_eq!(one.digest, other.digest);
+        assert_eq!(one.provenance.digest, other.provenance.digest);
         assert_eq!(one.devices, other.devices);
         assert_eq!(one.hosts, other.hosts);
     }
@@ -121,12 +121,12 @@ fn the_policy_of_a_coherent_cache_is_that_of_the_scenario() {
         )
     };
     let implied = run(&scenario("lru", 1_536, 3_000), 1);
-    assert_eq!(policy("lru").digest, implied.digest);
+    assert_eq!(policy("lru").provenance.digest, implied.provenance.digest);
     let mut digests: Vec<String> = Vec::new();
     for kind in ["lru", "fifo", "mru", "random"] {
         let report = policy(kind);
         assert_eq!(report.requests.completed, 9_000, "{kind}");
-        digests.push(report.digest);
+        digests.push(report.provenance.digest);
     }
     digests.sort();
     digests.dedup();

@@ -145,5 +145,5 @@ fn a_load_of_what_will_be_stored_may_ask_for_ownership_at_once() {
     assert!(count(&shared, "hmc_upgrades").unwrap() >= lines);
     assert!(count(&own, "hmc_upgrades").unwrap() < 0.01 * lines);
     assert_eq!(count(&shared, "hmc_misses"), count(&own, "hmc_misses"));
-    assert!(own.window_ns < shared.window_ns);
+    assert!(own.extent.window_ns < shared.extent.window_ns);
 }

@@ -41,7 +41,7 @@ fn default_links_of_every_generation_carry_their_closed_form() {
             ]);
             let what = format!("GB/s, generation {text}, {read_ratio} reads");
             assert_close(found.bandwidth_gb_per_s.total, expected, 0.015, what);
-            assert_eq!(found.notes, [], "generation {text}");
+            assert_eq!(found.provenance.notes, [], "generation {text}");
         }
     }
 }
@@ -78,11 +78,16 @@ fn the_knee_of_a_credit_sweep_is_at_rate_times_round_trip() {
         let error = found.bandwidth_gb_per_s.total / expected - 1.0;
         let is_near = (-0.13..=0.06).contains(&error);
         assert!(is_near, "{credits} credits of {knee:.0}: off by {error}");
-        let noted = found.notes.iter().any(|note| {
+        let noted = found.provenance.notes.iter().any(|note| {
             let message = &note.message;
             message.contains("mem->host") && message.contains(&format!("s2m_drs = {credits}"))
         });
-        assert_eq!(noted, part < 1.0, "{credits} credits: {:?}", found.notes);
+        assert_eq!(
+            noted,
+            part < 1.0,
+            "{credits} credits: {:?}",
+            found.provenance.notes
+        );
     }
 }
 
@@ -122,8 +127,8 @@ fn requests_in_flight_that_limit_a_host_are_noted_with_a_number_that_fills_its_l
         ])
     };
     let few = set("64");
-    assert_eq!(few.notes.len(), 1, "{:?}", few.notes);
-    let note = &few.notes[0];
+    assert_eq!(few.provenance.notes.len(), 1, "{:?}", few.provenance.notes);
+    let note = &few.provenance.notes[0];
     assert_eq!(note.path, "hosts[0].issue.outstanding");
     let note = note.message.as_str();
     assert!(note.starts_with("64 requests in flight carry"), "{note}");

@@ -200,8 +200,8 @@ fn the_time_is_the_sum_over_all_accesses_of_the_constants_on_their_way() {
         }
         assert_eq!(found.duration_ns, all as f64 / 1e3);
         assert_eq!((found.functions, found.devices), (8, 3));
-        assert!(report.enumeration_ns.unwrap() >= found.duration_ns);
-        assert!(report.warmup_ns >= report.enumeration_ns.unwrap());
+        assert!(report.extent.enumeration_ns.unwrap() >= found.duration_ns);
+        assert!(report.extent.warmup_ns >= report.extent.enumeration_ns.unwrap());
     }
 }
 
@@ -378,7 +378,11 @@ fn times_of_operations_count_from_when_the_workload_begins() {
         let with = measured(&timed(issuer, true));
         let without = measured(&timed(issuer, false));
         assert_eq!(with.requests.completed, 100, "{issuer}");
-        assert!(with.window_ns > 135_791.1, "{issuer}: {}", with.window_ns);
+        assert!(
+            with.extent.window_ns > 135_791.1,
+            "{issuer}: {}",
+            with.extent.window_ns
+        );
         assert_alike(&with, &without, issuer);
     }
 }
@@ -396,7 +400,10 @@ fn enumeration_does_not_depend_on_threads() {
                 .collect()
         };
         assert_eq!(of(&one), of(&two), "{name}");
-        let (one, two) = ((one.digest, one.events), (two.digest, two.events));
+        let (one, two) = (
+            (one.provenance.digest, one.extent.events),
+            (two.provenance.digest, two.extent.events),
+        );
         assert_eq!(one, two, "{name}");
     }
 }

@@ -113,7 +113,9 @@ fn an_atomic_operation_by_dma_takes_one_access_to_a_buffer_of_the_accelerator() 
             "accelerators[0].device.cycle=\"2.5 ns\"",
             &format!("accelerators[0].device.buffer_cycles={buffer_cycles}"),
         ];
-        report(&cxlab_tests::shipped("cohet-fpga"), &more).sim_time_ns
+        report(&cxlab_tests::shipped("cohet-fpga"), &more)
+            .extent
+            .sim_time_ns
     };
     // Between the DMA read and the DMA write of each operation the changed word is stored.
     let found = time_ns(104) - time_ns(4);

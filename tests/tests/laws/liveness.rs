@@ -141,7 +141,7 @@ impl Machine {
 
     /// Duration of the run, in nanoseconds.
     fn time(&self, acts: Acts) -> f64 {
-        rows(&self.plan(acts), 1).0.window_ns
+        rows(&self.plan(acts), 1).0.extent.window_ns
     }
 
     /// Longest request of the host and of each accelerator, in nanoseconds.

@@ -175,7 +175,7 @@ fn transfer(os: &str, atc: &str, direction: Direction, pages: u64) -> (u64, Coun
     let device = format!("device = {{ {atc} }}");
     let transfer = Transfer { direction, bytes };
     let (report, _) = simulate(&text(os, &device), transfer, 1).unwrap();
-    let time = (report.sim_time_ns * 1000.0).round() as u64;
+    let time = (report.extent.sim_time_ns * 1000.0).round() as u64;
     (time, report.accelerators[0].accelerator.clone())
 }
 
@@ -313,7 +313,7 @@ fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
     assert!(device["page_block_ns"].as_f64().unwrap() > 3000.0);
     for threads in [2, 3] {
         let (more, _) = simulate(TIERED, none(), threads).unwrap();
-        assert_eq!(more.digest, one.digest);
+        assert_eq!(more.provenance.digest, one.provenance.digest);
         assert_eq!(more.hosts[0].processor, *host);
     }
 }
@@ -343,7 +343,7 @@ capacity = "256 MiB"
     // Copy loads one line and fetches another to store it. Each takes at least 400 ns.
     let lines = 2.0 * f64::from(1 << 20) / 64.0;
     let least_ns = lines / 4.0 * 400.0;
-    let time_ns = report.sim_time_ns;
+    let time_ns = report.extent.sim_time_ns;
     assert!(time_ns > least_ns, "{time_ns} ns, at least {least_ns} ns");
 }
 

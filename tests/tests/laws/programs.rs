@@ -68,7 +68,7 @@ fn a_pointer_chase_takes_what_lies_on_its_way() {
     let way = ON_DIE + 2.0 * 3.0 + plain;
     assert_eq!((found.min, found.max), (way, way));
     // With one outstanding access, the total time is the sum of all latencies.
-    assert_eq!(local.sim_time_ns, 2000.0 * LOCAL);
+    assert_eq!(local.extent.sim_time_ns, 2000.0 * LOCAL);
     // With consecutive memories, a fifth of 320 MiB is the host's own.
     let both = run(&[
         "hosts[0].span=\"all\"",
@@ -106,7 +106,7 @@ fn bandwidth_is_the_window_over_the_latency_whatever_limits_it() {
         let held = if misses < reorder { LOCAL - 7.0 } else { LOCAL };
         let expected = rounds(2000, window, held);
         assert_eq!(
-            found.sim_time_ns, expected,
+            found.extent.sim_time_ns, expected,
             "{reorder} steps, {misses} misses"
         );
         // Over many rounds that is window * 64 B / latency.
@@ -161,7 +161,11 @@ fn every_workload_that_is_no_thread_runs_on_every_core() {
         // Every run checks conservation, Little's law and sums of stages.
         let [one, two] = [1, 2].map(|threads| try_run(&plan, threads).unwrap());
         assert_eq!(one.hosts[0].completed, 3000, "{}", entry.name);
-        assert_eq!(one.digest, two.digest, "{}", entry.name);
+        assert_eq!(
+            one.provenance.digest, two.provenance.digest,
+            "{}",
+            entry.name
+        );
         ran += 1;
     }
     assert!(ran >= 9, "{ran} kinds ran");

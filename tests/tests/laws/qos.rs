@@ -36,7 +36,7 @@ fn telemetry_alone_changes_nothing_but_what_is_told() {
         let with = report(text, &[free]);
         let without = text.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
         let without = report(&without, &[free]);
-        assert!(text == THROTTLED || with.digest == without.digest);
+        assert!(text == THROTTLED || with.provenance.digest == without.provenance.digest);
         assert_eq!(with.latency_ns, without.latency_ns);
         assert_eq!(with.bandwidth_gb_per_s, without.bandwidth_gb_per_s);
         assert_eq!(without.devices[0].load, None);
@@ -255,7 +255,7 @@ fn a_medium_is_used_in_equal_parts(shared: &Shared) {
     assert!(full > 0.97, "{full} without throttles");
     assert!(used >= 0.9, "{used}");
     assert!(spread <= 0.05, "{spread}: {:?}", rates(&throttled));
-    assert_eq!(throttled.notes, [], "nothing is left unused");
+    assert_eq!(throttled.provenance.notes, [], "nothing is left unused");
 }
 
 /// From 100 to 200 periods after it has joined, a late host has the mean
@@ -398,13 +398,18 @@ fn a_medium_that_throttled_hosts_leave_unused_is_noted() {
     let found = report(THROTTLED, &[low]);
     let left = 8.0 - found.bandwidth_gb_per_s.total;
     assert!(left > 0.8, "{left}");
-    let notes: Vec<_> = found.notes.iter().map(ToString::to_string).collect();
+    let notes: Vec<_> = found
+        .provenance
+        .notes
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let said = format!(
         "`devices[0].qos`: the throttles of h0 and 2 more left {left:.1} of the 8.0 GB/s of pool unused"
     );
     let is_told = notes.iter().any(|note| note.starts_with(&said));
     assert!(is_told, "{notes:?}");
-    assert_eq!(report(THROTTLED, &[]).notes, []);
+    assert_eq!(report(THROTTLED, &[]).provenance.notes, []);
 }
 
 /// Shares change at 30 us, and with them the steps. The state is saved before and after.
@@ -426,7 +431,7 @@ fn a_run_with_throttles_goes_on_from_a_random_time() {
 fn throttles_do_not_depend_on_threads() {
     for text in [THROTTLED, COHERENT] {
         let plan = plan(text, &["measure={ duration = \"50 us\" }"]);
-        let one = try_run(&plan, 1).expect("it runs").digest;
+        let one = try_run(&plan, 1).expect("it runs").provenance.digest;
         assert_threads(&plan, &one, 2..4);
     }
 }

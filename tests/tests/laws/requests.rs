@@ -167,6 +167,6 @@ fn a_line_that_is_read_once_has_the_value_that_was_sent() {
     let (before, after) = (stores(load.issued_ps), stores(load.completed_ps));
     let is_between = before < loaded && loaded + 2 < after;
     assert!(is_between, "{before}, {loaded}, {after}");
-    assert_eq!(rows(&plan, 2).0.digest, report.digest);
+    assert_eq!(rows(&plan, 2).0.provenance.digest, report.provenance.digest);
     assert_eq!(LOADED.load(Ordering::Relaxed), loaded);
 }

@@ -38,7 +38,7 @@ fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
         });
         let requests = &reports[0].requests;
         assert!(requests.completed >= 3000, "{name}: {requests:?}");
-        assert!(!reports[0].partial, "{name}");
+        assert!(!reports[0].provenance.partial, "{name}");
         // On any number of threads.
         assert!(reports[0] == reports[1], "{name}");
     }

@@ -77,7 +77,7 @@ fn nothing_else_changes() {
     let (first, found) = rows(&plan, 1);
     assert_eq!(found.len() as u64, first.requests.completed);
     assert_eq!(first.requests.completed, 16_000);
-    assert_eq!(rows(&plan, 2).0.digest, first.digest);
+    assert_eq!(rows(&plan, 2).0.provenance.digest, first.provenance.digest);
     let sent = first.hosts[0].processor["speculative_reads"].as_f64();
     assert!(sent.is_some_and(|sent| sent > 1_000.0), "{sent:?}");
 }

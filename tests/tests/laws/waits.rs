@@ -167,7 +167,13 @@ fn a_throttle_is_told_where_it_holds_most_requests_back() {
     let found = report.bottleneck.expect("requests completed");
     assert_eq!(found.limit, Limit::Throttle, "{found:?}");
     let advice = |path: &str| path == "hosts[0].issue.outstanding";
-    assert!(report.notes.iter().all(|note| !advice(&note.path)));
+    assert!(
+        report
+            .provenance
+            .notes
+            .iter()
+            .all(|note| !advice(&note.path))
+    );
 }
 
 /// Without the throttle the noisy host fills the medium of 8 GB/s.
@@ -211,7 +217,11 @@ fn more_requests_in_flight_are_advised_only_where_they_are_the_limit() {
             &format!("hosts[0].issue.outstanding={outstanding}"),
         ]);
         let is_advice = |path: &str| path == "hosts[0].issue.outstanding";
-        let advice = report.notes.iter().any(|note| is_advice(&note.path));
+        let advice = report
+            .provenance
+            .notes
+            .iter()
+            .any(|note| is_advice(&note.path));
         (advice, found.limit)
     };
     assert_eq!(advised(32), (true, Limit::Outstanding));
@@ -238,6 +248,7 @@ fn requests_that_wait_inside_of_a_full_medium_wait_for_it() {
     assert!((found.share - found.wait_ns / report.latency_ns.mean).abs() < 1e-9);
     assert!(
         report
+            .provenance
             .notes
             .iter()
             .all(|note| !note.path.ends_with("outstanding"))
@@ -256,7 +267,7 @@ fn advice_says_where_a_medium_that_queues_requests_may_carry_no_more() {
     ]);
     assert_eq!(found.limit, Limit::Outstanding, "{found:?}");
     assert!(found.text.contains("longest stage is media"), "{found:?}");
-    let mut notes = report.notes.iter();
+    let mut notes = report.provenance.notes.iter();
     let advice = notes.find(|note| note.path == "hosts[0].issue.outstanding");
     let message = advice.map_or("", |note| &note.message);
     let end = "in the medium, which may carry no more)";

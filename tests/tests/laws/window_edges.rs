@@ -47,7 +47,11 @@ fn law(report: &Report) -> f64 {
 
 /// The notes on edges.
 fn said(report: &Report) -> Vec<&str> {
-    let notes = report.notes.iter().map(|note| note.message.as_str());
+    let notes = report
+        .provenance
+        .notes
+        .iter()
+        .map(|note| note.message.as_str());
     let ours = |note: &&str| note.contains("Little") || note.contains("mean latencies long");
     notes.filter(ours).collect()
 }
@@ -81,7 +85,7 @@ fn hosts_in_lockstep_have_the_rate_of_their_requests_in_flight() {
 #[test]
 fn a_window_whose_length_is_left_open_has_twenty_latencies() {
     let report = measured(&lockstep(256, 64, ""));
-    let latencies = report.window_ns / report.latency_ns.mean;
+    let latencies = report.extent.window_ns / report.latency_ns.mean;
     assert!((20.0..23.0).contains(&latencies), "{latencies}");
     assert_eq!(said(&report), [""; 0]);
     let few = measured(&lockstep(16, 16, ""));
@@ -99,7 +103,7 @@ fn a_window_that_may_not_move_says_by_how_much_littles_law_differs() {
     ));
     assert!(law(&report).abs() > 0.01, "{}", law(&report));
     let [note] = said(&report)[..] else {
-        panic!("{:?}", report.notes)
+        panic!("{:?}", report.provenance.notes)
     };
     let expected = format!(
         "Little's law is {:+.1} % off at the edges of the window",
@@ -123,17 +127,17 @@ fn a_window_that_may_not_move_says_by_how_much_littles_law_differs() {
 #[test]
 fn a_window_of_few_latencies_says_so_and_a_whole_program_does_not() {
     let report = measured(&lockstep(64, 64, "requests = 50000"));
-    let latencies = report.window_ns / report.latency_ns.mean;
+    let latencies = report.extent.window_ns / report.latency_ns.mean;
     let expected = format!("the window is {latencies:.1} mean latencies long, below 20");
     let is_told = said(&report).iter().any(|note| note.contains(&expected));
-    assert!(is_told, "{:?}", report.notes);
+    assert!(is_told, "{:?}", report.provenance.notes);
     let set = [
         "hosts[0].requests=30",
         "hosts[0].count=4",
         "hosts[0].issue.outstanding=8",
     ];
     let program = cxlab_tests::report(LOCKSTEP, &set);
-    assert!(program.window_ns / program.latency_ns.mean < 5.0);
+    assert!(program.extent.window_ns / program.latency_ns.mean < 5.0);
     assert_eq!(said(&program), [""; 0]);
 }
 
@@ -146,7 +150,7 @@ fn edges_that_never_become_equal_end_the_window_with_a_note() {
         "hosts[0].issue.outstanding=64",
     ];
     let report = report(&shipped("spine-leaf-16"), &set);
-    let latencies = report.window_ns / report.latency_ns.mean;
+    let latencies = report.extent.window_ns / report.latency_ns.mean;
     let requests = 10_000.0 / report.requests.completed as f64 * latencies;
     // The first sampling point is up to 1.5 latencies after the last request.
     assert!(latencies - requests < 4.0, "{latencies} for {requests}");

@@ -19,11 +19,12 @@ const STEADY: f64 = 20.0;
 /// note in the report says if they are not.
 fn is_steady(engine: &Report, of: &str) -> bool {
     let settled = engine
+        .provenance
         .notes
         .iter()
         .all(|note| !note.message.contains("had not settled"));
     let mut asked = (engine.hosts.iter()).filter(|host| of == "all" || host.name == of);
-    settled && asked.all(|host| engine.window_ns >= STEADY * host.latency_ns.mean)
+    settled && asked.all(|host| engine.extent.window_ns >= STEADY * host.latency_ns.mean)
 }
 
 /// Errors in per cent by family, by whether they are of the whole system, and by class.

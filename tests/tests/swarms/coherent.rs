@@ -33,7 +33,7 @@ fn check(seed: u64, text: &str) -> Totals {
     let ended = Watched::new(&plan).run(seed, 1, seed.is_multiple_of(8));
     let expected = report(text, 1);
     // A run under observation is the run without.
-    assert_eq!(expected.digest, ended.digest);
+    assert_eq!(expected.provenance.digest, ended.digest);
     let threads = 2 + (seed / 4 % 2) as usize;
     if seed % 4 == 1 {
         assert_eq!(report(text, threads), expected, "{threads} threads");

@@ -465,7 +465,10 @@ fn check(seed: u64) {
     if seed.is_multiple_of(4) {
         let other =
             simulate(seed, 2, Turns::HostFirst).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-        assert_eq!(first.digest, other.digest, "seed {seed}: threads change it");
+        assert_eq!(
+            first.provenance.digest, other.provenance.digest,
+            "seed {seed}: threads change it"
+        );
     }
     if seed % 4 == 1 {
         let plan =
@@ -532,7 +535,10 @@ fn poison_ends_every_thread_of_a_system() {
         let report = simulate_plan(&plan, seed, 1).unwrap_or_else(fails);
         if seed % 4 == 0 {
             let other = simulate_plan(&plan, seed, 2).unwrap_or_else(fails);
-            assert_eq!(report.digest, other.digest, "seed {seed}");
+            assert_eq!(
+                report.provenance.digest, other.provenance.digest,
+                "seed {seed}"
+            );
         }
         if seed % 4 == 1 {
             checkpoint::check(&plan, &checkpoint::timeless(report.clone()), seed);

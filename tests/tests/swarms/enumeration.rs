@@ -94,9 +94,12 @@ fn check(text: &str) -> bool {
         Err(error) => panic!("{error}"),
     };
     let [one, two] = [1, 2].map(|threads| run(&plan, threads));
-    assert_eq!((&one.digest, one.events), (&two.digest, two.events));
-    if one.events % 4 == 0 {
-        cxlab_tests::checkpoint::check(&plan, &timeless(one.clone()), one.events);
+    assert_eq!(
+        (&one.provenance.digest, one.extent.events),
+        (&two.provenance.digest, two.extent.events)
+    );
+    if one.extent.events % 4 == 0 {
+        cxlab_tests::checkpoint::check(&plan, &timeless(one.clone()), one.extent.events);
     }
     for (host, other) in one.hosts.iter().zip(&two.hosts) {
         let found = host.enumeration.as_ref().unwrap();

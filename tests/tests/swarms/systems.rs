@@ -374,7 +374,10 @@ fn check(seed: u64, text: &str) {
     let alone = alone && !plan.links.iter().any(is_old);
     rows.iter().for_each(|row| check_row(&plan, row, alone));
     let (mut system, digest) = run_down(&plan);
-    assert_eq!(digest, report.digest, "a run in pieces is the run in one");
+    assert_eq!(
+        digest, report.provenance.digest,
+        "a run in pieces is the run in one"
+    );
     check_drained(&plan, &mut system);
     if plan.scenario.fabric.routing.0.keeps_order() {
         check_order(&plan, &rows);

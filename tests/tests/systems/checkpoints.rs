@@ -104,7 +104,12 @@ fn a_host_knows_after_a_restore_which_devices_are_cut_off() {
         let (report, bytes) = run_saved(&plan, 1, every).unwrap();
         assert!(report == expected && expected.failures.unwrap().timed_out > 0);
         let report = go_on(&plan, 2, bytes.unwrap()).unwrap();
-        assert!(report == expected, "{} {}", report.digest, expected.digest);
+        assert!(
+            report == expected,
+            "{} {}",
+            report.provenance.digest,
+            expected.provenance.digest
+        );
     }
 }
 
@@ -247,7 +252,10 @@ fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
             Err(RunError::Checkpoint(CheckpointError::Refused(why))) => {
                 assert!(why.contains(message), "{why}");
             }
-            other => panic!("{change}: {:?}", other.map(|report| report.digest)),
+            other => panic!(
+                "{change}: {:?}",
+                other.map(|report| report.provenance.digest)
+            ),
         }
     }
     // The number of threads and the name of the scenario do not matter.
@@ -340,7 +348,7 @@ fn an_interrupted_run_leaves_a_checkpoint_from_which_it_goes_on() {
         for after in 1..6 {
             let (report, bytes) = interrupted(&plan, threads, after);
             let what = format!("{name} on {threads} threads, interrupted after {after}");
-            assert!(report.partial, "{what}");
+            assert!(report.provenance.partial, "{what}");
             let report = go_on(&plan, 3 - threads, bytes.expect(&what)).unwrap();
             assert!(report == expected, "{what}: the report is another one");
         }

@@ -83,7 +83,10 @@ fn a_report_does_not_depend_on_threads_or_on_the_run() {
             assert_eq!(found, expected, "{case:?} on {threads} threads");
         }
         let other = report(&plan_of(case, 2, SHORT), 1);
-        assert_ne!(other.digest, expected.digest, "{case:?}: seed");
+        assert_ne!(
+            other.provenance.digest, expected.provenance.digest,
+            "{case:?}: seed"
+        );
     }
 }
 
@@ -151,7 +154,7 @@ fn a_window_by_time_ends_where_it_says_on_any_number_of_threads() {
     for case in &CASES[..5] {
         let plan = plan_of(case, 1, window);
         let expected = report(&plan, 1);
-        let times = (expected.warmup_ns, expected.sim_time_ns);
+        let times = (expected.extent.warmup_ns, expected.extent.sim_time_ns);
         assert_eq!(times, (700.0, 6000.0), "{case:?}");
         assert!(expected.requests.completed > 0);
         for threads in [2, 5] {
@@ -168,8 +171,8 @@ fn a_warm_up_changes_what_is_measured_and_not_what_happens() {
         let halves = ["measure={ warmup_time=\"3 us\", duration=\"3 us\" }"];
         let whole = report(&plan_of(case, 1, &whole), 1);
         let half = report(&plan_of(case, 1, &halves), 2);
-        assert_eq!(half.digest, whole.digest, "{case:?}");
-        assert_eq!(half.events, whole.events, "{case:?}");
+        assert_eq!(half.provenance.digest, whole.provenance.digest, "{case:?}");
+        assert_eq!(half.extent.events, whole.extent.events, "{case:?}");
         assert!(half.requests.completed < whole.requests.completed);
     }
 }
@@ -188,8 +191,8 @@ fn digests_are_those_of_every_other_build_and_machine() {
         let report = report(&plan_of(case, 1, SHORT), 1);
         found += &format!(
             "{} {} {:.0} {} {}\n",
-            report.digest,
-            report.events,
+            report.provenance.digest,
+            report.extent.events,
             report.latency_ns.mean * 1e3,
             case.0,
             case.1.join(" ")
@@ -313,7 +316,7 @@ fn windows_of_a_run_are_the_same_each_time_and_hold_all_its_events() {
     let windows = |threads| {
         let monitor = Monitor::default();
         let report = cxlab_tests::watched_run(&plan, threads, &monitor).expect("a report");
-        (monitor.windows(), report.events)
+        (monitor.windows(), report.extent.events)
     };
     assert_eq!(windows(1).0, Windows::default(), "one thread has none");
     for threads in [2, 3, 8] {

@@ -97,7 +97,7 @@ fn before_a_release_nothing_is_denied_and_after_it_everything() {
     assert_eq!(report.devices[1].denied, Some(Denied::default()));
     let served = own.iter().filter(|row| !row.denied).count() as u64;
     assert_eq!(report.devices[0].reads + report.devices[0].writes, served);
-    let rate = served as f64 * 64.0 / report.window_ns;
+    let rate = served as f64 * 64.0 / report.extent.window_ns;
     assert!((report.hosts[0].bandwidth_gb_per_s.total / rate - 1.0).abs() < 1e-9);
     let series = &report.time_series;
     let sum = |bins: &[u64]| bins.iter().sum::<u64>();
@@ -245,7 +245,7 @@ fn a_release_takes_effect_at_its_picosecond() {
 fn times_count_from_when_the_workloads_begin() {
     let text = format!("{POOL}{APART}{}", event(4 * US, "release", "one", "a"));
     let (report, rows) = rows(&plan(&text, &["enumeration={}"]), 1);
-    let begun = (report.enumeration_ns.unwrap() * 1e3) as u64;
+    let begun = (report.extent.enumeration_ns.unwrap() * 1e3) as u64;
     assert!(begun > 10 * US, "enumeration takes its time");
     let own = of_host(&rows, 0);
     let after = |row: &&&RequestRow| row.issued_ps >= begun + 4 * US;
@@ -386,7 +386,7 @@ fn check(seed: u64) {
     } else {
         assert_eq!(report.requests.denied, None, "{text}");
     }
-    assert_threads(&plan, &report.digest, [2 + seed as usize % 3]);
+    assert_threads(&plan, &report.provenance.digest, [2 + seed as usize % 3]);
 }
 
 proptest! {

@@ -31,7 +31,7 @@ fn once(plan: &Plan, seed: u64) -> Report {
 
 /// The notes on warm-up, window and precision.
 fn said(report: &Report) -> Vec<&str> {
-    let notes = report.notes.iter();
+    let notes = report.provenance.notes.iter();
     let ours = notes.filter(|note| note.path.starts_with("measure"));
     ours.map(|note| note.message.as_str()).collect()
 }
@@ -112,7 +112,7 @@ fn a_window_that_has_not_settled_says_so() {
     let said = said(&report)
         .iter()
         .any(|note| note.contains("bandwidth") && note.contains("had not settled"));
-    assert!(said, "{:?}", report.notes);
+    assert!(said, "{:?}", report.provenance.notes);
 }
 
 #[test]
@@ -121,7 +121,12 @@ fn a_settled_window_says_nothing() {
         let report = once(&plan(&shipped(name), &["measure.warmup=\"auto\""]), 1);
         assert_eq!(said(&report), [""; 0], "{name}");
         assert!(report.ci95.total_gb_per_s.is_some() && report.ci95.latency_ns.is_some());
-        assert!(report.settled_ns.is_some_and(|at| at <= report.warmup_ns));
+        assert!(
+            report
+                .extent
+                .settled_ns
+                .is_some_and(|at| at <= report.extent.warmup_ns)
+        );
     }
 }
 
@@ -140,8 +145,9 @@ fn a_warm_up_that_is_found_is_longer_where_the_transient_is() {
     let measure = ["measure={ warmup = \"auto\", requests = 600000 }"];
     let with = once(&plan(&text(filling), &measure), 1);
     let without = once(&plan(&text(""), &measure), 1);
-    let warmed =
-        |report: &Report| report.warmup_ns * report.requests.completed as f64 / report.window_ns;
+    let warmed = |report: &Report| {
+        report.extent.warmup_ns * report.requests.completed as f64 / report.extent.window_ns
+    };
     assert!(warmed(&without) < 80_000.0, "{}", warmed(&without));
     assert!(warmed(&with) > 120_000.0, "{}", warmed(&with));
     assert_eq!(said(&with), [""; 0]);

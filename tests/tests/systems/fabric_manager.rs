@@ -236,7 +236,7 @@ fn shares_that_are_set_at_once_are_those_of_the_scenario() {
     let first = format!("{THROTTLED}{SHARES}");
     let written = first.replace("allocated = 128", "allocated = 32");
     let written = written.replacen("allocated = 64", "allocated = 160", 1);
-    let digest = |text: &str| try_run(&plan(text, &short), 1).unwrap().digest;
+    let digest = |text: &str| try_run(&plan(text, &short), 1).unwrap().provenance.digest;
     assert_eq!(digest(&set), digest(&written));
     assert_ne!(digest(&first), digest(&written));
 }
@@ -283,7 +283,7 @@ fn a_run_goes_on_from_any_time_between_commands_and_on_any_number_of_threads() {
         let plan = plan(&busy(seed), &[]);
         let report = checkpoint::timeless(try_run(&plan, 1).unwrap());
         checkpoint::check(&plan, &report, seed);
-        assert_threads(&plan, &report.digest, 2..4);
+        assert_threads(&plan, &report.provenance.digest, 2..4);
     }
 }
 
@@ -345,7 +345,7 @@ fn a_host_has_the_addresses_of_what_it_is_granted_and_is_served_them() {
         panic!("{:?}", report.pools)
     };
     assert_eq!((pool.demands, pool.refused, pool.capacity_gib), (2, 1, 2.0));
-    let after = 1.0 - 4e3 / report.sim_time_ns;
+    let after = 1.0 - 4e3 / report.extent.sim_time_ns;
     for (found, expected) in [
         (pool.held_gib, 0.5),
         (pool.idle_gib, 0.0),
@@ -532,7 +532,7 @@ fn every_policy_isolates_hosts_and_every_request_ends() {
                 own += usize::from(row.value != 0);
                 empty += usize::from(row.value == 0);
             }
-            let digest = |threads| try_run(&plan, threads).unwrap().digest;
+            let digest = |threads| try_run(&plan, threads).unwrap().provenance.digest;
             assert_eq!(digest(1), digest(2 + seed as usize % 2));
         }
         let enough = own > 500 && empty > 500 && scrubs > 50 && refused > 10;

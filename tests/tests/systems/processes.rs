@@ -37,7 +37,7 @@ fn simulate(more: &str) -> Report {
     let plan = plan(&format!("{BASE}{more}"), &[]);
     let (report, rows) = rows(&plan, 1);
     assert_eq!(rows.len(), 3 * 4096);
-    assert_threads(&plan, &report.digest, [2]);
+    assert_threads(&plan, &report.provenance.digest, [2]);
     report
 }
 
@@ -128,7 +128,7 @@ fn pages_move_in_every_process() {
     assert!(resident(&report, 2, 0) > 0.0);
     assert_eq!(resident(&report, 1, 1), 0.0);
     let (again, _) = rows(&plan(&text, &[]), 2);
-    assert_eq!(again.digest, report.digest);
+    assert_eq!(again.provenance.digest, report.provenance.digest);
 }
 
 #[test]

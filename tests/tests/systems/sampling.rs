@@ -29,7 +29,7 @@ fn windows_find_the_private_cache_as_a_run_leaves_it() {
     assert_eq!(fits.requests.cache_hits, fits.requests.completed);
     let large = in_order("512 KiB", measure);
     assert_eq!(large.requests.cache_hits, 0);
-    let sampling = large.sampling.unwrap();
+    let sampling = large.extent.sampling.unwrap();
     assert!((18..=20).contains(&sampling.units), "{sampling:?}");
     let requests = sampling.requests;
     let all = 200_000 - 10_600..=200_000;
@@ -184,7 +184,7 @@ fn a_sampled_run_is_the_same_on_any_number_of_threads() {
     );
     let bare = |threads| timeless(measured(&plan, 7, threads));
     let one = bare(1);
-    assert!(one.sampling.as_ref().unwrap().units >= 18);
+    assert!(one.extent.sampling.as_ref().unwrap().units >= 18);
     assert!(one.ci95.total_gb_per_s.is_some());
     assert_eq!(bare(2), one);
     assert_eq!(bare(3), one);
@@ -245,7 +245,7 @@ fn a_sampled_run_stops_at_a_precision() {
     let [bandwidth, latency] = values(&report);
     assert!(report.ci95.total_gb_per_s.unwrap() <= 0.02 * bandwidth);
     assert!(report.ci95.latency_ns.unwrap() <= 0.02 * latency);
-    let sampling = report.sampling.unwrap();
+    let sampling = report.extent.sampling.unwrap();
     assert!(sampling.requests < 10_000_000, "{sampling:?}");
     assert!(sampling.units >= 32, "{sampling:?}");
 }
@@ -264,11 +264,15 @@ fn the_time_of_all_requests_is_estimated() {
     };
     let full = ending("");
     let part = ending("measure = { sampling = { every = 5000, detailed = 500, warmup = 500 } }");
-    let sampling = part.sampling.unwrap();
+    let sampling = part.extent.sampling.unwrap();
     assert_eq!(sampling.requests, 400_000);
     let (time, width) = (sampling.time_ns.unwrap(), sampling.time_ci95_ns.unwrap());
-    let apart = (time - full.window_ns).abs();
-    assert!(apart <= 2.0 * width, "{time} {width} {}", full.window_ns);
+    let apart = (time - full.extent.window_ns).abs();
+    assert!(
+        apart <= 2.0 * width,
+        "{time} {width} {}",
+        full.extent.window_ns
+    );
     assert!(width < 0.05 * time);
     assert!(part.devices[0].medium.is_empty() && !full.devices[0].medium.is_empty());
     assert!(part.time_series.reads.is_empty() && !full.time_series.reads.is_empty());

@@ -135,7 +135,10 @@ fn a_store_is_seen_where_both_hosts_flush_and_nowhere_else() {
                     simulate(care, devices, threads).unwrap_or_else(|error| panic!("{error}"))
                 });
                 for report in &reports {
-                    assert_eq!(report.digest, reports[0].digest, "{care:?}");
+                    assert_eq!(
+                        report.provenance.digest, reports[0].provenance.digest,
+                        "{care:?}"
+                    );
                 }
             }
         }
@@ -161,8 +164,8 @@ fn six_hosts_compute_on_the_graph_that_one_has_written_whatever_the_threads() {
     };
     let reports = [1, 2, 3, 5].map(run);
     for report in &reports {
-        assert_eq!(report.digest, reports[0].digest);
-        assert_eq!(report.window_ns, reports[0].window_ns);
+        assert_eq!(report.provenance.digest, reports[0].provenance.digest);
+        assert_eq!(report.extent.window_ns, reports[0].extent.window_ns);
     }
     // All hosts read the graph from the device, and only the first one writes there.
     for host in &reports[0].hosts {

@@ -217,6 +217,6 @@ pub fn run_with_trace(folder: &Path, requests: u64) -> String {
     let Sum { count, hash } = sum;
     format!(
         "completed {count} hash {hash:016x} digest {}\n",
-        reference.report.digest
+        reference.report.provenance.digest
     )
 }

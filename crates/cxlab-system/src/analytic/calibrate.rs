@@ -145,8 +145,8 @@ pub fn calibrate(
     report.stages_ns = stages(&before, &of_short, &first, report.latency_ns.mean);
     report.calibration = Some(Calibration {
         requests,
-        events: first.events + second.events,
-        wall_seconds: first.wall_seconds + second.wall_seconds,
+        events: first.extent.events + second.extent.events,
+        wall_seconds: first.extent.wall_seconds + second.extent.wall_seconds,
         ..distances(&before, &after, &second)
     });
     Ok(Some(report))
@@ -174,7 +174,7 @@ fn run_short(plan: &Plan, seed: u64, monitor: &Monitor) -> Result<Option<Report>
         rows: None,
     };
     let report = run(plan, options)?;
-    Ok((!report.partial).then_some(report))
+    Ok((!report.provenance.partial).then_some(report))
 }
 
 /// What a host asked for in the measured window of a short run, behind a warm-up of as many requests.

@@ -18,19 +18,23 @@ use serde_json::{Map, Value};
 use super::limited::{HELD, QUEUED, lines_carried};
 use crate::report::{Bottleneck, DeviceReport, HostReport, Limit, LinkReport, Report};
 
-/// Waits at places that are alike limit nothing if their sum is below this fraction of all latency.
+/// Waits at places that are alike limit nothing if their sum is below this fraction of all latency (*assumed*).
 const SMALL: f64 = 0.1;
 /// A credit is in use for the round trip of its link and for the wait of its message at the far end. The
-/// search continues where that wait is at least this fraction of the round trip.
-const CARRIES_ON: f64 = 0.5;
-/// A wire that is busy for at least this fraction of the time can carry no more, however short its queue is.
+/// search continues where that wait is at least this fraction of the round trip (*assumed*).
+const CONTINUES: f64 = 0.5;
+/// A wire that is busy for at least this fraction of the time (*assumed*) can carry no more, however short its queue
+/// is.
 const ALWAYS: f64 = 0.99;
-/// Wires at least this busy, relative to the wire that was found, are alike.
+/// Wires at least this busy, relative to the wire that was found, are alike (*assumed*).
 const ALIKE_BUSY: f64 = 0.99;
-/// Other places with the same limit are alike if their mean wait is at least this fraction of the longest.
+/// Other places with the same limit are alike if their mean wait is at least this fraction of the longest
+/// (*assumed*).
 const ALIKE_WAIT: f64 = 0.5;
-/// Hosts with at least this fraction of their outstanding requests in flight are limited by that number.
+/// Hosts with at least this fraction of their outstanding requests in flight are limited by that number (*assumed*).
 const FULL: f64 = 0.9;
+/// The hosts' limit is that of hosts with more than this fraction of all requests in flight (*assumed*).
+const MAJORITY: f64 = 0.5;
 
 /// A place where requests wait.
 #[derive(Clone, Copy)]
@@ -39,14 +43,17 @@ struct WaitPlace<'a> {
     limit: Limit,
     /// Sum of waits, in nanoseconds.
     sum: f64,
+    /// Number of messages or requests that passed the place.
     passed: u64,
-    at: PlaceKind,
+    kind: PlaceKind,
 }
 
+/// What a place is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlaceKind {
-    /// A link's direction, by number in the report.
+    /// The transmitter of a link's direction, by the direction's number in the report.
     Link(usize),
+    /// A device, in front of its medium.
     Device,
 }
 
@@ -56,6 +63,7 @@ impl<'a> WaitPlace<'a> {
         self.sum / self.passed.max(1) as f64
     }
 
+    /// The transmitter of direction `number`. Its limit is the larger part of its waits.
     fn link(number: usize, link: &'a LinkReport) -> WaitPlace<'a> {
         let credits = (link.credit_wait_ns, Limit::Credits);
         let (mean, limit) = larger(link.wait_ns.mean, credits, Limit::Wire);
@@ -64,10 +72,11 @@ impl<'a> WaitPlace<'a> {
             limit,
             sum: mean * link.messages as f64,
             passed: link.messages,
-            at: PlaceKind::Link(number),
+            kind: PlaceKind::Link(number),
         }
     }
 
+    /// The front of a device's medium. Its limit is the larger part of its waits.
     fn device(device: &'a DeviceReport) -> WaitPlace<'a> {
         let medium = (device.medium_wait_ns, Limit::Medium);
         let (mean, limit) = larger(device.wait_ns.mean, medium, Limit::Contexts);
@@ -76,11 +85,13 @@ impl<'a> WaitPlace<'a> {
             limit,
             sum: mean * device.taken() as f64,
             passed: device.taken(),
-            at: PlaceKind::Device,
+            kind: PlaceKind::Device,
         }
     }
 }
 
+/// Of a mean wait that consists of `part`, whose cause is `limit`, and of a rest, whose cause is `other`: the larger
+/// of the two, and its cause.
 fn larger(mean: f64, (part, limit): (f64, Limit), other: Limit) -> (f64, Limit) {
     match part >= mean - part {
         true => (part, limit),
@@ -88,9 +99,10 @@ fn larger(mean: f64, (part, limit): (f64, Limit), other: Limit) -> (f64, Limit) 
     }
 }
 
+/// The place with the largest sum of waits.
 fn longest<'a>(places: impl Iterator<Item = WaitPlace<'a>>) -> Option<WaitPlace<'a>> {
     // Of several equal places, the first is returned.
-    places.reduce(|best, one| if one.sum > best.sum { one } else { best })
+    places.reduce(|best, place| if place.sum > best.sum { place } else { best })
 }
 
 /// The end that a direction leads to. Directions are listed in pairs, forward first.
@@ -110,44 +122,46 @@ fn behind<'a>(
     devices: &'a [DeviceReport],
 ) -> Option<WaitPlace<'a>> {
     // A direction's source is the destination of the opposite direction.
-    let outputs_of = |is: &dyn Fn(End) -> bool| -> Vec<WaitPlace<'a>> {
-        let all = links.iter().enumerate();
-        let out = all.filter(|(number, _)| is(leads_to(plan, number ^ 1)));
-        out.map(|(number, link)| WaitPlace::link(number, link))
+    let outputs_of = |belongs: &dyn Fn(End) -> bool| -> Vec<WaitPlace<'a>> {
+        let directions = links.iter().enumerate();
+        let outputs = directions.filter(|(number, _)| belongs(leads_to(plan, number ^ 1)));
+        outputs
+            .map(|(number, link)| WaitPlace::link(number, link))
             .collect()
     };
-    let named = |device: usize, name: &str| plan.devices[device].name == name;
-    let of_device = |name: &str| {
-        outputs_of(&|end| matches!(end, End::Device(device, _) if named(device, name)))
+    let has_name = |device: usize, name: &str| plan.devices[device].name == name;
+    let outputs_of_device = |name: &str| {
+        outputs_of(&|end| matches!(end, End::Device(device, _) if has_name(device, name)))
     };
-    let (next, long_ns): (Vec<WaitPlace<'a>>, f64) = match (place.limit, place.at) {
-        (Limit::Contexts, PlaceKind::Device) => (of_device(place.name), f64::INFINITY),
+    // Places that may explain the full buffer, and the wait from which a place explains it.
+    let (candidates, long_ns): (Vec<WaitPlace<'a>>, f64) = match (place.limit, place.kind) {
+        (Limit::Contexts, PlaceKind::Device) => (outputs_of_device(place.name), f64::INFINITY),
         (Limit::Credits, PlaceKind::Link(number)) => {
-            let next = match leads_to(plan, number) {
+            let candidates = match leads_to(plan, number) {
                 End::Host(..) => Vec::new(),
                 End::Switch(switch, _) => {
                     outputs_of(&|end| matches!(end, End::Switch(other, _) if other == switch))
                 }
                 End::Device(device, _) => {
                     let name = &plan.devices[device].name;
-                    let inside = devices.iter().find(|one| one.name == *name);
-                    let inside = inside.map(WaitPlace::device).into_iter();
-                    inside.chain(of_device(name)).collect()
+                    let report = devices.iter().find(|report| report.name == *name);
+                    let medium = report.map(WaitPlace::device).into_iter();
+                    medium.chain(outputs_of_device(name)).collect()
                 }
             };
             let round_trip_ns = 2.0 * plan.links[number / 2].params.crossing_ps() as f64 / 1e3;
-            (next, CARRIES_ON * round_trip_ns)
+            (candidates, CONTINUES * round_trip_ns)
         }
         _ => return None,
     };
-    let explains = |mut place: WaitPlace<'a>| match place.at {
+    let explains = |mut place: WaitPlace<'a>| match place.kind {
         PlaceKind::Link(number) if links[number].utilization >= ALWAYS => {
             place.limit = Limit::Wire;
             Some(place)
         }
         _ => (place.mean() >= long_ns).then_some(place),
     };
-    longest(next.into_iter().filter_map(explains))
+    longest(candidates.into_iter().filter_map(explains))
 }
 
 /// The bottleneck of a run of `window_ns` whose requests took `latency_ns` in all.
@@ -165,26 +179,30 @@ pub(super) fn find(
     let wires = links.iter().enumerate();
     let wires = wires.map(|(number, link)| WaitPlace::link(number, link));
     let places: Vec<WaitPlace<'_>> = wires.chain(devices.iter().map(WaitPlace::device)).collect();
-    let busy = |place: &WaitPlace<'_>| match place.at {
+    let utilization = |place: &WaitPlace<'_>| match place.kind {
         PlaceKind::Link(number) => Some(links[number].utilization),
         PlaceKind::Device => None,
     };
     // The number of other places that are alike, and the sum of waits at all of them.
     let alike = |found: &WaitPlace<'_>| {
-        let is_other = |one: &&WaitPlace<'_>| one.name != found.name || one.at != found.at;
+        let is_other =
+            |place: &&WaitPlace<'_>| place.name != found.name || place.kind != found.kind;
         let others = places.iter().filter(is_other);
-        let others = others.filter(|one| match (found.limit, busy(found), busy(one)) {
-            (Limit::Wire, Some(found), Some(one)) => one >= ALIKE_BUSY * found,
-            (Limit::Wire, ..) => false,
-            _ => one.limit == found.limit && one.mean() >= ALIKE_WAIT * found.mean(),
-        });
-        others.fold((0, found.sum), |(count, sum), one| {
-            (count + 1, sum + one.sum)
+        let others =
+            others.filter(
+                |other| match (found.limit, utilization(found), utilization(other)) {
+                    (Limit::Wire, Some(found), Some(other)) => other >= ALIKE_BUSY * found,
+                    (Limit::Wire, ..) => false,
+                    _ => other.limit == found.limit && other.mean() >= ALIKE_WAIT * found.mean(),
+                },
+            );
+        others.fold((0, found.sum), |(count, sum), other| {
+            (count + 1, sum + other.sum)
         })
     };
-    let most = longest(places.iter().copied());
-    let waits = most.filter(|most| alike(most).1 >= SMALL * latency_ns);
-    let Some(mut place) = waits.or_else(|| fullest(plan, &places, links, window_ns)) else {
+    let longest_wait = longest(places.iter().copied());
+    let limiting = longest_wait.filter(|place| alike(place).1 >= SMALL * latency_ns);
+    let Some(mut place) = limiting.or_else(|| fullest(plan, &places, links, window_ns)) else {
         return Some(by_hosts(plan, hosts));
     };
     // Each step leads downstream, so a path has no more of them than there are links.
@@ -195,7 +213,7 @@ pub(super) fn find(
         }
     }
     let (others, sum) = alike(&place);
-    let (busy, mean) = (busy(&place), place.mean());
+    let (busy, mean) = (utilization(&place), place.mean());
     let share = sum / latency_ns;
     let found = Bottleneck::new(place.name, place.limit, busy, others, mean, share);
     Some(found)
@@ -211,26 +229,26 @@ fn fullest<'a>(
 ) -> Option<WaitPlace<'a>> {
     let carried =
         |number: usize| lines_carried(&plan.links[number / 2], &links[number], window_ns * 1e3);
-    let full = places.iter().filter_map(|place| match place.at {
+    let full = places.iter().filter_map(|place| match place.kind {
         PlaceKind::Link(number) if carried(number) >= ALWAYS => {
             let limit = Limit::Wire;
             Some((carried(number), WaitPlace { limit, ..*place }))
         }
         PlaceKind::Link(_) | PlaceKind::Device => None,
     });
-    let most = full.reduce(|most, one| if one.0 > most.0 { one } else { most });
-    most.map(|(_, place)| place)
+    let fullest = full.reduce(|best, wire| if wire.0 > best.0 { wire } else { best });
+    fullest.map(|(_, place)| place)
 }
 
 /// The bottleneck where only the hosts themselves limit the rate.
 fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
-    // Requests in flight of all hosts, of those that may have no more, and of those that a throttle held back.
+    // Requests in flight of all hosts, of hosts that may have no more, and of hosts that a throttle limits.
     let (mut all, mut full, mut held) = (0.0, 0.0, 0.0);
     for (host, report) in plan.hosts.iter().zip(hosts) {
         all += report.in_flight;
         let issue = plan.scenario.hosts[host.group].requester();
-        let most = issue.map(|issue| f64::from(issue.outstanding));
-        if most.is_some_and(|most| report.in_flight >= FULL * most) {
+        let outstanding = issue.map(|issue| f64::from(issue.outstanding));
+        if outstanding.is_some_and(|outstanding| report.in_flight >= FULL * outstanding) {
             full += report.in_flight;
         } else if report
             .throttle
@@ -239,7 +257,7 @@ fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
             held += report.in_flight;
         }
     }
-    let limit = match (full > 0.5 * all, held > 0.5 * all) {
+    let limit = match (full > MAJORITY * all, held > MAJORITY * all) {
         (true, _) => Limit::Outstanding,
         (_, true) => Limit::Throttle,
         _ => Limit::Pace,
@@ -260,8 +278,8 @@ pub(super) fn in_media(plan: &Plan, report: &Report, place: &Bottleneck) -> Opti
     if others.chain(media.nodes.iter().flatten()).next().is_some() {
         return None;
     }
-    let mut idle = media.devices.iter().map(|medium| medium.idle_read_ps());
-    let idle_ps = idle.try_fold(0, |most, idle| Some(most.max(idle?)))?;
+    let mut idle_reads = media.devices.iter().map(|medium| medium.idle_read_ps());
+    let idle_ps = idle_reads.try_fold(0, |longest, idle_ps| Some(longest.max(idle_ps?)))?;
     let idle_ns = idle_ps as f64 / 1e3;
     let wait_ns = report.stages_ns.get("media")?.as_f64()? - idle_ns;
     let share = wait_ns / report.latency_ns.mean;
@@ -329,9 +347,9 @@ impl Bottleneck {
     }
 
     /// Completes the text by the longest stage, where only the hosts limit the rate: their requests are served
-    /// sooner if it is shorter. Media that queue requests themselves show there. So this stage is told beside another
-    /// place, too, if requests take longer in media than they wait there. Where no request was served, no stage has a
-    /// time, and the text stays as it is.
+    /// sooner if it is shorter. A wait in media that queue requests themselves shows in that stage alone. So the text
+    /// names the stage beside another place, too, if requests take longer in media than they wait at that place. Where
+    /// no request was served, no stage has a time, and the text does not change.
     pub(super) fn tell_longest_stage(&mut self, stages_ns: &Map<String, Value>) {
         if let Some((name, time, share)) = longest_stage(stages_ns) {
             let in_media = name == "media" && self.limit != Limit::Medium && share > self.share;
@@ -352,6 +370,6 @@ pub(super) fn longest_stage(stages_ns: &Map<String, Value>) -> Option<(&str, f64
     let times = times.filter_map(|(name, time)| Some((name.as_str(), time.as_f64()?)));
     let times = times.filter(|(_, time)| *time > 0.0);
     let all: f64 = times.clone().map(|(_, time)| time).sum();
-    let longest = times.reduce(|most, one| if one.1 > most.1 { one } else { most });
+    let longest = times.reduce(|best, stage| if stage.1 > best.1 { stage } else { best });
     longest.map(|(name, time)| (name, time, time / all))
 }

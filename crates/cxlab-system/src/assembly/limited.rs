@@ -9,19 +9,19 @@ use super::bottleneck::longest_stage;
 use crate::readings::LinkReadings;
 use crate::report::{LinkReport, Report};
 
-/// A wire that carries less than this fraction of its possible lines is not the limit.
+/// A wire that carries less than this fraction of its possible lines is not the limit (*assumed*).
 const FULL: f64 = 0.95;
-/// Credits limit a message class if the round trip alone fills at least this fraction of its window.
+/// Credits limit a message class if the round trip alone fills at least this fraction of its window (*assumed*).
 /// Otherwise the far end holds the credits, because a later stage is full.
 const FILLED: f64 = 0.85;
-/// Requests in flight limit a host with at least this fraction of them in flight on average.
+/// Requests in flight limit a host with at least this fraction of them in flight on average (*assumed*).
 const IN_FLIGHT: f64 = 0.95;
-/// Requests in flight are the limit only if less than this fraction of the latency is a wait in queues.
+/// Requests in flight are the limit only if less than this fraction of the latency is a wait in queues (*assumed*).
 pub(super) const QUEUED: f64 = 0.25;
 
-/// A device is noted if its throttled hosts leave it used less than this fraction.
+/// A device is noted if its throttled hosts leave it used less than this fraction (*assumed*).
 const USED: f64 = 0.9;
-/// A host had more to send if the allowed rate held it back in at least this fraction of the periods.
+/// A host had more to send if the allowed rate limited it in at least this fraction of the periods (*assumed*).
 pub(super) const HELD: f64 = 0.5;
 
 /// Lines carried in one direction, as a fraction of the lines that the wire could carry.
@@ -45,14 +45,14 @@ pub(super) fn by_credits(
     let lines = report.payload_bytes / 64;
     let pipelines = plan.pipelines(link);
     let windows = link.params.windows(pipelines);
-    let round = (link.params.credit_round_ps() + pipelines.0) as f64;
+    let round_trip = (link.params.credit_round_ps() + pipelines.0) as f64;
     let limited = |channel: &Channel| {
         let sent = match channel.carries_data() {
             true => lines,
             false => read.stats.messages.saturating_sub(lines),
         };
-        let under_way = sent as f64 / window_ps * round;
-        waited(channel) && under_way >= FILLED * f64::from(windows[channel.index()])
+        let in_flight = sent as f64 / window_ps * round_trip;
+        waited(channel) && in_flight >= FILLED * f64::from(windows[channel.index()])
     };
     let channel = Channel::ALL.into_iter().find(limited)?;
     let name = channel.name();
@@ -84,15 +84,15 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     if found.is_some_and(|found| !found.limit.is_of_hosts()) {
         return Vec::new();
     }
-    let report_ps = (report.window_ns * 1e3).max(1.0);
+    let report_ps = (report.extent.window_ns * 1e3).max(1.0);
     let waits = report.stages_ns.iter().filter(|(name, _)| waits(name));
-    let queue: f64 = waits.filter_map(|(_, value)| value.as_f64()).sum();
+    let queue_ns: f64 = waits.filter_map(|(_, value)| value.as_f64()).sum();
     let full = |(link, report): (&PlannedLink, &[LinkReport])| {
         let carried = |report| lines_carried(link, report, report_ps);
         report.iter().any(|report| carried(report) >= FULL)
     };
     let links = plan.links.iter().zip(report.links.chunks_exact(2));
-    let queued = queue >= QUEUED * report.latency_ns.mean;
+    let queued = queue_ns >= QUEUED * report.latency_ns.mean;
     if links.into_iter().any(full) || report.latency_ns.mean <= 0.0 || queued {
         return Vec::new();
     }
@@ -104,20 +104,20 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
         _ => String::new(),
     };
     let mut notes = Vec::new();
-    for (at, group) in plan.scenario.hosts.iter().enumerate() {
-        let first = plan.hosts.iter().position(|host| host.group == at);
+    for (index, group) in plan.scenario.hosts.iter().enumerate() {
+        let first = plan.hosts.iter().position(|host| host.group == index);
         let (Some(number), Some(issue)) = (first, group.requester()) else {
             continue;
         };
         let host = &report.hosts[number];
         let outstanding = f64::from(issue.outstanding);
         let (rate, wire) = (host.bandwidth_gb_per_s.total, plan.host_gb_per_s(number));
-        // A host with one request waits for its data before the next, so more are not to be had.
+        // A host with one request waits for its data before the next request, so it cannot have more.
         let may_have_more = issue.outstanding > 1;
         let full = host.in_flight >= IN_FLIGHT * outstanding;
         if may_have_more && full && rate > 0.0 && rate < FULL * wire {
             notes.push(Note::new(
-                format!("hosts[{at}].issue.outstanding"),
+                format!("hosts[{index}].issue.outstanding"),
                 format!(
                     "{} requests in flight carry {rate:.1} GB/s over a latency of {:.0} ns, and a host's links \
                      carry {wire:.1} GB/s of reads; {:.0} requests fill the links if that latency stays{medium}",

@@ -32,6 +32,7 @@ pub(super) fn all(
                 },
                 bytes: stats.bytes,
                 payload_bytes: stats.payload_bytes,
+                payload_gb_per_s: stats.payload_bytes as f64 / context.window_ns().max(1e-3),
                 flits: stats.flits,
                 retries: stats.retries,
                 rate_gb_per_s: link.params.rate().as_gb_per_s(),

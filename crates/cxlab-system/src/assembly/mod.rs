@@ -27,8 +27,9 @@ use crate::output::run_id;
 use crate::position::Warmed;
 use crate::readings::Readings;
 use crate::report::{
-    Bandwidth, CommandReport, Denied, FORMAT, FailedRequests, FailuresReport, LittlesLaw,
-    Operations, PoolReport, Report, Requests, SamplingReport, TimeSeries, UnservedLatency,
+    Bandwidth, CommandReport, Denied, Extent, FORMAT, FailedRequests, FailuresReport, LittlesLaw,
+    Operations, PoolReport, Provenance, Report, Requests, SamplingReport, TimeSeries,
+    UnservedLatency,
 };
 use crate::series;
 use crate::system::System;
@@ -214,28 +215,32 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     let bottleneck = bottleneck::find(plan, window_ns, latency_ns, &hosts, &links, &devices);
     let pool = |pool: &PlannedPool| PoolReport::of(pool, lasted);
     let mut report = Report {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        format: FORMAT,
-        scenario: context.plan.scenario.name.clone(),
-        plan_hash: context.plan.hash.clone(),
-        seed: context.seed,
-        run: String::new(),
-        digest: format!("{:016x}", context.outcome.digest),
-        partial: context.partial,
-        fault: None,
-        notes,
-        enumeration_ns: context.enumeration.map(|begun| begun.0 as f64 / 1e3),
-        warmup_ns: context.start.0 as f64 / 1e3,
-        settled_ns: match context.warmed {
-            Warmed::Settled(at) => Some(at.0 as f64 / 1e3),
-            Warmed::AsGiven | Warmed::NotSettled => None,
+        provenance: Provenance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            format: FORMAT,
+            scenario: context.plan.scenario.name.clone(),
+            plan_hash: context.plan.hash.clone(),
+            seed: context.seed,
+            run: String::new(),
+            digest: format!("{:016x}", context.outcome.digest),
+            partial: context.partial,
+            fault: None,
+            notes,
         },
-        sim_time_ns: context.end.0 as f64 / 1e3,
-        window_ns,
-        sampling: context.sampling.clone(),
-        wall_seconds,
-        events: context.outcome.events,
-        events_per_second: context.outcome.events as f64 / wall_seconds,
+        extent: Extent {
+            enumeration_ns: context.enumeration.map(|begun| begun.0 as f64 / 1e3),
+            warmup_ns: context.start.0 as f64 / 1e3,
+            settled_ns: match context.warmed {
+                Warmed::Settled(at) => Some(at.0 as f64 / 1e3),
+                Warmed::AsGiven | Warmed::NotSettled => None,
+            },
+            sim_time_ns: context.end.0 as f64 / 1e3,
+            window_ns,
+            sampling: context.sampling.clone(),
+            wall_seconds,
+            events: context.outcome.events,
+            events_per_second: context.outcome.events as f64 / wall_seconds,
+        },
         bandwidth_gb_per_s: context.bandwidth(
             totals.requests.reads - denied.reads - failed.reads(),
             totals.requests.writes - denied.writes - failed.writes(),
@@ -282,15 +287,15 @@ fn complete(report: &mut Report, plan: &Plan) {
         report.bottleneck = Some(found);
     }
     let in_flight = limited::by_requests_in_flight(plan, report);
-    report.notes.extend(in_flight);
+    report.provenance.notes.extend(in_flight);
     let throttled = limited::by_throttles(plan, report);
-    report.notes.extend(throttled);
-    report.run = run_id(&[
-        &report.version,
-        &report.plan_hash,
-        &report.seed.to_string(),
-        &report.digest,
-        &report.sim_time_ns.to_string(),
-        &report.partial.to_string(),
+    report.provenance.notes.extend(throttled);
+    report.provenance.run = run_id(&[
+        &report.provenance.version,
+        &report.provenance.plan_hash,
+        &report.provenance.seed.to_string(),
+        &report.provenance.digest,
+        &report.extent.sim_time_ns.to_string(),
+        &report.provenance.partial.to_string(),
     ]);
 }

@@ -22,6 +22,9 @@ pub struct LinkReport {
     pub bytes: u64,
     /// Bytes of 64-byte lines among the bytes sent.
     pub payload_bytes: u64,
+    /// `payload_bytes` over the window, in GB/s; 0 in reports of before.
+    #[serde(default)]
+    pub payload_gb_per_s: f64,
     /// Flits (or packets) sent.
     pub flits: u64,
     /// Flits sent again after an error.

@@ -50,55 +50,17 @@ pub fn with_current_names(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a run measured. Only `wall_seconds`, `events_per_second` and
-/// `requests.per_wall_second` may differ between identical runs.
+/// What a run measured. Only `extent.wall_seconds`, `extent.events_per_second` and
+/// `requests.per_wall_second` may differ between identical runs. The JSON text has the fields of
+/// [`Provenance`] and [`Extent`] beside the others.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Report {
-    /// Version of cxlab.
-    pub version: String,
-    /// Version of the names in the report, [`FORMAT`]; 1 where it is missing.
-    #[serde(default = "first_format")]
-    pub format: u32,
-    /// The scenario's name.
-    pub scenario: String,
-    /// Hash of everything that can change the result but the seed.
-    pub plan_hash: String,
-    /// Seed of every random stream.
-    pub seed: u64,
-    /// The run's ID, which all files of it carry; empty in reports of before.
-    #[serde(default)]
-    pub run: String,
-    /// Hash of the order of all events, hexadecimal.
-    pub digest: String,
-    /// Whether the run was interrupted before its window ended.
-    pub partial: bool,
-    /// What interrupted it, where that was a plug-in that cannot go on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fault: Option<String>,
-    /// Assumptions and limits of the scenario and of this run that users should know.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Note>,
-    /// Simulated time when the workloads began, where hosts enumerate before that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enumeration_ns: Option<f64>,
-    /// Simulated time when measurement began.
-    pub warmup_ns: f64,
-    /// Latest simulated time at which the transient had ended, where the run found its warm-up itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled_ns: Option<f64>,
-    /// Simulated time at the end of the measurement.
-    pub sim_time_ns: f64,
-    /// Length of the measurement; of a sampled run, of all its measured windows together.
-    pub window_ns: f64,
-    /// How the run was sampled, where it was. All other values are of the measured windows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampling: Option<SamplingReport>,
-    /// Real time of the run, building included.
-    pub wall_seconds: f64,
-    /// Number of events handled, warm-up included.
-    pub events: u64,
-    /// Events per real second.
-    pub events_per_second: f64,
+    /// The run that was measured.
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// How much was simulated and measured.
+    #[serde(flatten)]
+    pub extent: Extent,
     /// Number of requests in the window, by outcome.
     pub requests: Requests,
     /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second), without requests that
@@ -151,6 +113,61 @@ pub struct Report {
     pub latency_histogram: Vec<(f64, u64)>,
     /// Requests completed over the window.
     pub time_series: TimeSeries,
+}
+
+/// The run that a report is of: its input, its version, and whether it came to its end.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Provenance {
+    /// Version of cxlab.
+    pub version: String,
+    /// Version of the names in the report, [`FORMAT`]; 1 where it is missing.
+    #[serde(default = "first_format")]
+    pub format: u32,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Hash of everything that can change the result but the seed.
+    pub plan_hash: String,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// The run's ID, which all files of it carry; empty in reports of before.
+    #[serde(default)]
+    pub run: String,
+    /// Hash of the order of all events, hexadecimal.
+    pub digest: String,
+    /// Whether the run was interrupted before its window ended.
+    pub partial: bool,
+    /// What interrupted it, where that was a plug-in that cannot go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// Assumptions and limits of the scenario and of this run that users should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+}
+
+/// How much a run simulated and measured, and in what time.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Extent {
+    /// Simulated time when the workloads began, where hosts enumerate before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enumeration_ns: Option<f64>,
+    /// Simulated time when measurement began.
+    pub warmup_ns: f64,
+    /// Latest simulated time at which the transient had ended, where the run found its warm-up itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_ns: Option<f64>,
+    /// Simulated time at the end of the measurement.
+    pub sim_time_ns: f64,
+    /// Length of the measurement; of a sampled run, of all its measured windows together.
+    pub window_ns: f64,
+    /// How the run was sampled, where it was. All other values are of the measured windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<SamplingReport>,
+    /// Real time of the run, building included.
+    pub wall_seconds: f64,
+    /// Number of events handled, warm-up included.
+    pub events: u64,
+    /// Events per real second.
+    pub events_per_second: f64,
 }
 
 /// What a sampled run simulated in detail, and what it passed over.

@@ -302,8 +302,8 @@ impl<'p, 'a> Runner<'p, 'a> {
         // Not before: media are asked for their statistics while the report is made.
         match self.system.faults.first() {
             Some((_, what)) => {
-                report.partial = true;
-                report.fault = Some(what.clone());
+                report.provenance.partial = true;
+                report.provenance.fault = Some(what.clone());
                 Err(RunError::Fault(Box::new(report), what))
             }
             None => Ok(report),
