@@ -1,10 +1,11 @@
 //! `cxlab check` and `cxlab plan`.
 
+use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{AllowedPaths, RoutingTables};
 use cxlab_link::LinkParams;
-use cxlab_plan::Plan;
 use cxlab_plan::load::Loaded;
+use cxlab_plan::{End, Plan};
 use cxlab_protocol::Channel;
 use cxlab_scenario::{Arithmetic, RegionGroup, Sharing};
 use cxlab_system::analytic;
@@ -131,6 +132,33 @@ fn link_rows(plan: &Plan) -> Vec<(String, String)> {
     rows
 }
 
+/// The constant times of hosts, switches and devices, or the least and the largest of each.
+fn constant_times(plan: &Plan) -> String {
+    let span = |times: &mut dyn Iterator<Item = Picos>| {
+        let times: Vec<Picos> = times.collect();
+        let (least, most) = (times.iter().min()?, times.iter().max()?);
+        Some(match least == most {
+            true => least.to_string(),
+            false => format!("{least} to {most}"),
+        })
+    };
+    let (hosts, devices) = (0..plan.hosts.len(), 0..plan.devices.len());
+    let out = span(&mut hosts.clone().map(|host| plan.egress(End::Host(host, 0))));
+    let back = span(&mut hosts.map(|host| plan.ingress(End::Host(host, 0))));
+    let switch = (!plan.graph.switches.is_empty()).then(|| plan.ingress(End::Switch(0, 0)));
+    let device = span(&mut devices.map(|device| {
+        let end = End::Device(device, 0);
+        plan.egress(end) + plan.ingress(end)
+    }));
+    let parts = [
+        out.map(|time| format!("host {time} out")),
+        back.map(|time| format!("{time} back")),
+        switch.map(|time| format!("switch {time}")),
+        device.map(|time| format!("device {time}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 /// The windows of the first host, and how they are interleaved.
 fn describe_map(plan: &Plan) -> Option<String> {
     let windows = plan.hosts.first()?.map.windows();
@@ -200,6 +228,7 @@ pub fn summary(loaded: &Loaded) -> String {
     for (class, links) in link_rows(plan) {
         row(&class, links);
     }
+    row("constant times", constant_times(plan));
     row(
         "virtual channels",
         format!(

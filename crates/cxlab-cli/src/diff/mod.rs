@@ -134,13 +134,17 @@ impl Change {
         }
     }
 
-    /// What sorts changes within a verdict: those of [`FIRST`], then values of the whole system, and the largest
-    /// relative change first.
-    fn rank(&self) -> (usize, bool, f64) {
+    /// What sorts changes within a verdict: those of [`FIRST`], then values of the whole system, of what issues
+    /// requests, and of other parts, each with the largest relative change first.
+    fn rank(&self) -> (usize, u8, f64) {
         let first = FIRST.iter().position(|path| *path == self.path);
-        let is_part = self.path.contains('[');
+        let part = match self.path.split_once('[') {
+            None => 0,
+            Some(("hosts" | "accelerators", _)) => 1,
+            Some(_) => 2,
+        };
         let relative = self.relative.map_or(f64::INFINITY, f64::abs);
-        (first.unwrap_or(FIRST.len()), is_part, -relative)
+        (first.unwrap_or(FIRST.len()), part, -relative)
     }
 }
 
