@@ -29,7 +29,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = entry::<DmaTransfers>(
 /// Most bytes of a message.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The direction of the messages.
+/// The direction of DMA transfers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransferDirection {
@@ -51,7 +51,7 @@ pub struct DmaTransfers {
     pub messages: u64,
     /// Messages in flight at a time, 1 to 65536; 1 measures latency. Default 1.
     pub outstanding: u64,
-    /// The direction of the messages. Default `read`.
+    /// The direction of the transfers. Default `read`.
     pub way: TransferDirection,
     /// Messages with different addresses, 1 to 65536; later messages use the same
     /// addresses again. Default 16.

@@ -45,7 +45,7 @@ const ALIGN: u64 = 16;
 /// Bytes of the card's temporary buffer (RpcNIC: 4 KiB).
 const BUFFER: u64 = 4096;
 
-/// The direction of the messages.
+/// The half of a remote call that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RpcPath {
@@ -83,7 +83,7 @@ pub enum Method {
 pub struct Rpc {
     /// Number of the bench, 0 to 5. The sizes of 2 and 5 are synthetic.
     pub bench: u64,
-    /// The direction of the messages. Default `deserialize`.
+    /// The half of a remote call that is measured. Default `deserialize`.
     pub direction: RpcPath,
     /// How messages are transferred. `deserialize`: `rpc-nic` or `nc-p`; `serialize`:
     /// `rpc-nic`, `cxl-mem` or `cxl-cache`.
