@@ -48,7 +48,7 @@ pub trait Payload: Copy + Default + Send + 'static {
 /// # Order of events
 /// Of its pending events, a component handles the first in the order *(time, source, sequence number)*:
 /// - the *time* at which the payload arrives or the wake-up is due;
-/// - the *source*, the number of the component that sent the payload or asked for the wake-up;
+/// - the *source*, the number of the component that sent the payload or requested the wake-up;
 /// - the *sequence number*, which counts the payloads and wake-ups of this source over all its ports.
 ///
 /// The order does not depend on which event was sent first, nor on the number of threads: sources count
@@ -96,7 +96,7 @@ pub trait Payload: Copy + Default + Send + 'static {
 ///
 ///     fn wake(&mut self, ctx: &mut Ctx<'_, Note>, token: u32) {
 ///         match (self.number, token) {
-///             // The last to be asked for, at time 8.
+///             // The last to be requested, at time 8.
 ///             (0, 0) => ctx.wake_at(SimTime(10), 1),
 ///             (0, _) => self.handled.push(1),
 ///             _ => ctx.send(0, SimTime(10), Note(10)),
@@ -125,7 +125,7 @@ pub trait Component: Send + 'static {
     /// A payload arrives at `port`.
     fn receive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16, payload: &Self::Payload);
 
-    /// A wake-up is due that the component asked for by [`Ctx::wake_at`] with this `token`.
+    /// A wake-up is due that the component requested by [`Ctx::wake_at`] with this `token`.
     fn wake(&mut self, ctx: &mut Ctx<'_, Self::Payload>, token: u32);
 
     /// A payload arrives at `port`; a replacement of [`receive`](Component::receive) that copies nothing.

@@ -44,8 +44,9 @@ impl Partition {
     }
 }
 
-/// Largest weight of the heaviest part, in percent of that in the most even division. Among the divisions
-/// within this limit, the one with the longest lookahead is taken.
+/// Largest weight of the heaviest part, in percent of that in the most even division (*assumed*). Among the
+/// divisions within this limit, the one with the longest lookahead is taken. A longer lookahead means fewer
+/// barriers, and an uneven division means that threads wait at each of them.
 const UNEVEN: u64 = 135;
 
 /// Divides components into at most `parts` parts of similar weight.
@@ -85,36 +86,42 @@ pub fn partition(
     let thresholds = longest_first(true)
         .chain(longest_first(false))
         .chain([(0, false)]);
-    let deals = thresholds.map(|(threshold, with_neighbour)| {
+    let divisions = thresholds.map(|(threshold, with_neighbour)| {
         let cluster_of = clusters(wires, threshold, with_neighbour, together);
         let division = deal(wires, weights, parts, &cluster_of);
         (division.busiest(weights), division)
     });
-    let mut deals: Vec<(u64, Partition)> = deals.collect();
-    let most = deals.iter().map(|(_, division)| division.parts).max();
-    deals.retain(|(_, division)| Some(division.parts) == most);
-    let best = deals.iter().map(|(busiest, _)| *busiest).min().unwrap_or(0);
-    let mut deals = deals.into_iter();
-    let enough = deals.find(|(busiest, _)| busiest * 100 <= best * UNEVEN);
-    let division = enough.map(|(_, division)| division);
+    let mut divisions: Vec<(u64, Partition)> = divisions.collect();
+    let most_parts = divisions.iter().map(|(_, division)| division.parts).max();
+    divisions.retain(|(_, division)| Some(division.parts) == most_parts);
+    let most_even = divisions
+        .iter()
+        .map(|(busiest, _)| *busiest)
+        .min()
+        .unwrap_or(0);
+    // Divisions with joined neighbours come first, and among these the one with the highest threshold.
+    let mut divisions = divisions.into_iter();
+    let even_enough = divisions.find(|(busiest, _)| busiest * 100 <= most_even * UNEVEN);
+    let division = even_enough.map(|(_, division)| division);
     division.unwrap_or_else(|| Partition::undivided(wires.len()))
 }
 
 /// Distributes clusters over parts, each to the part with the least weight.
 fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]) -> Partition {
-    let mut of_cluster = vec![0u64; wires.len()];
+    let mut weight_of_cluster = vec![0u64; wires.len()];
     for (component, cluster) in cluster_of.iter().enumerate() {
-        of_cluster[*cluster] += weights[component];
+        weight_of_cluster[*cluster] += weights[component];
     }
-    let own_names = cluster_of.iter().enumerate();
-    let named = own_names.filter(|(component, cluster)| component == *cluster);
-    let mut order: Vec<usize> = named.map(|(component, _)| component).collect();
-    order.sort_by_key(|cluster| std::cmp::Reverse(about(of_cluster[*cluster])));
+    // A cluster has the number of its first component.
+    let numbered = cluster_of.iter().enumerate();
+    let clusters = numbered.filter(|(component, cluster)| component == *cluster);
+    let mut order: Vec<usize> = clusters.map(|(component, _)| component).collect();
+    order.sort_by_key(|cluster| std::cmp::Reverse(rounded(weight_of_cluster[*cluster])));
     let mut load = vec![0u64; parts];
     let mut part_of_cluster = vec![0u16; wires.len()];
     for cluster in order {
         let least = (0..parts).min_by_key(|part| load[*part]).unwrap_or(0);
-        load[least] += of_cluster[cluster].max(1);
+        load[least] += weight_of_cluster[cluster].max(1);
         part_of_cluster[cluster] = least as u16;
     }
     let part_of = cluster_of.iter().map(|cluster| part_of_cluster[*cluster]);
@@ -123,7 +130,7 @@ fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]
     let lookahead = wires
         .iter()
         .enumerate()
-        .flat_map(|(from, own)| own.iter().map(move |wire| (from, wire)))
+        .flat_map(|(from, wires)| wires.iter().map(move |wire| (from, wire)))
         .filter(|(from, wire)| part_of[*from] != part_of[wire.peer.0 as usize])
         .map(|(_, wire)| wire.min_latency)
         .min();
@@ -134,9 +141,9 @@ fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]
     }
 }
 
-/// A weight rounded down to three binary digits, so that clusters whose weights differ by chance
+/// A weight rounded down to three binary digits (*assumed*), so that clusters whose weights differ by chance
 /// keep their order.
-fn about(weight: u64) -> u64 {
+fn rounded(weight: u64) -> u64 {
     let digits = u64::BITS - weight.leading_zeros();
     let shift = digits.saturating_sub(3);
     weight >> shift << shift
@@ -157,9 +164,9 @@ pub(crate) fn clusters(
         parent[a.max(b)] = a.min(b);
     };
     together.iter().for_each(|(a, b)| join(*a, *b));
-    for (from, own) in wires.iter().enumerate() {
-        for wire in own {
-            if wire.min_latency.0 < threshold || with_neighbour && own.len() == 1 {
+    for (from, wires_of) in wires.iter().enumerate() {
+        for wire in wires_of {
+            if wire.min_latency.0 < threshold || with_neighbour && wires_of.len() == 1 {
                 join(from, wire.peer.0 as usize);
             }
         }
@@ -170,12 +177,12 @@ pub(crate) fn clusters(
 }
 
 /// The root of a component in the union-find forest; shortens the path to it.
-fn root(parent: &mut [usize], mut at: usize) -> usize {
-    while parent[at] != at {
-        parent[at] = parent[parent[at]];
-        at = parent[at];
+fn root(parent: &mut [usize], mut component: usize) -> usize {
+    while parent[component] != component {
+        parent[component] = parent[parent[component]];
+        component = parent[component];
     }
-    at
+    component
 }
 
 #[cfg(test)]
@@ -185,7 +192,7 @@ mod tests {
 
     /// Divides with the weights of a simulation that has not run: one plus the number of wires.
     fn divide(wires: &[Vec<Wire>], parts: usize, together: &[(usize, usize)]) -> Partition {
-        let weights: Vec<u64> = wires.iter().map(|own| 1 + own.len() as u64).collect();
+        let weights: Vec<u64> = wires.iter().map(|wires| 1 + wires.len() as u64).collect();
         partition(wires, &weights, parts, together)
     }
 
@@ -193,10 +200,10 @@ mod tests {
         let count = latencies.len();
         let wire = |to: usize, latency: u64| Wire::new(ComponentId(to as u32), 0, Picos(latency));
         (0..count)
-            .map(|at| {
-                let before = (at + count - 1) % count;
+            .map(|number| {
+                let before = (number + count - 1) % count;
                 vec![
-                    wire((at + 1) % count, latencies[at]),
+                    wire((number + 1) % count, latencies[number]),
                     wire(before, latencies[before]),
                 ]
             })
@@ -219,13 +226,12 @@ mod tests {
         let mut weights = vec![10; 9];
         weights[3] = 40;
         let division = partition(&wires, &weights, 2, &[]);
-        let with = (division.part_of.iter()).filter(|part| **part == division.part_of[3]);
-        assert_eq!((division.busiest(&weights), with.count()), (60, 3));
+        let same_part = (division.part_of.iter()).filter(|part| **part == division.part_of[3]);
+        assert_eq!((division.busiest(&weights), same_part.count()), (60, 3));
         // As many parts as possible, even where fewer would balance as well.
         let division = partition(&ring(&[100, 1, 100, 1]), &[1, 1, 1, 90], 4, &[]);
         assert_eq!(division.parts, 4);
         // Cutting short wires gains nothing where one component has most of the work.
-
         weights[3] = 1_000;
         let mut wires = ring(&[100; 9]);
         for (from, to) in [(3, 4), (4, 3)] {
@@ -241,7 +247,7 @@ mod tests {
         let wires = ring(&[100; 8]);
         let division = divide(&wires, 4, &[(0, 4), (4, 6)]);
         assert_eq!(division.parts, 4);
-        let part = |at: usize| division.part_of[at];
+        let part = |component: usize| division.part_of[component];
         assert_eq!((part(0), part(0)), (part(4), part(6)));
     }
 

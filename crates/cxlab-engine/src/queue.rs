@@ -3,8 +3,8 @@
 //! The executor uses a timing wheel ([`WheelQueue`]). A binary heap with the same interface
 //! ([`HeapQueue`]) is the reference of its tests and the baseline of its benchmark.
 //!
-//! A queue stores what each event carries at a numbered place. A popped event has the number of its
-//! place, which stays in use until it is released.
+//! A queue stores the payload of each event at a numbered place, its *place*. A popped event has the number of
+//! its place, which stays in use until it is released.
 //!
 //! ```
 //! use cxlab_engine::queue::{EventKey, EventQueue, Target, WheelQueue};
@@ -25,11 +25,11 @@
 //! assert_eq!((queue.len(), queue.next_time()), (1, 20));
 //! ```
 
+mod block_queues;
 mod heap;
 mod slab;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod wheel;
 
 use std::cmp::{Ordering, Reverse};
@@ -77,23 +77,26 @@ impl PartialOrd for EventKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     /// The receiver's index in its partition, with the bit [`Target::WAKE`] for a wake-up.
-    to: u32,
+    receiver: u32,
     /// The port at which a payload arrives, or the token of a wake-up.
-    pub at: u32,
+    pub port_or_token: u32,
 }
 
 impl Target {
     const WAKE: u32 = 1 << 31;
 
     /// A placeholder, which no event has.
-    const NOBODY: Target = Target { to: 0, at: 0 };
+    const NOBODY: Target = Target {
+        receiver: 0,
+        port_or_token: 0,
+    };
 
     /// A port of the component with this index, below 2^31.
     #[inline]
     pub fn port(component: u32, port: u16) -> Target {
         Target {
-            to: component,
-            at: u32::from(port),
+            receiver: component,
+            port_or_token: u32::from(port),
         }
     }
 
@@ -101,21 +104,21 @@ impl Target {
     #[inline]
     pub fn wake(component: u32, token: u32) -> Target {
         Target {
-            to: component | Self::WAKE,
-            at: token,
+            receiver: component | Self::WAKE,
+            port_or_token: token,
         }
     }
 
     /// Whether the event is a wake-up, which carries nothing.
     #[inline]
     pub fn is_wake(self) -> bool {
-        self.to & Self::WAKE != 0
+        self.receiver & Self::WAKE != 0
     }
 
     /// The index of the receiver.
     #[inline]
     pub fn component(self) -> usize {
-        (self.to & !Self::WAKE) as usize
+        (self.receiver & !Self::WAKE) as usize
     }
 }
 
@@ -126,12 +129,12 @@ pub struct PoppedEvent {
     pub key: EventKey,
     /// The event's receiver.
     pub target: Target,
-    /// The place of what the event carries. It stays in use until it is [released](EventQueue::release)
+    /// The place of the event's payload. It stays in use until it is [released](EventQueue::release)
     /// or becomes that of another event.
     pub place: u32,
 }
 
-/// An event that will soon be popped: everything except what the event carries.
+/// An event that will soon be popped: everything except its payload.
 #[derive(Clone, Copy)]
 struct NearEvent {
     key: EventKey,
@@ -175,16 +178,18 @@ struct Sorter {
 }
 
 impl Sorter {
-    /// Largest number of events that are sorted by moving them. Sorting words is faster for more events.
+    /// Largest number of events that are sorted by insertion (*assumed*).
+    const FEW: usize = 16;
+    /// Largest number of events that are sorted by moving them (*assumed*). Sorting words is faster for more events.
     const MANY: usize = 32;
 
     #[inline]
     fn sort(&mut self, events: &mut Vec<NearEvent>) {
-        if let [one, other] = events[..] {
+        if let [first, second] = events[..] {
             // A branch on the order could not be predicted, so the indices are computed.
-            let later = usize::from(one.key < other.key);
-            (events[later], events[1 - later]) = (one, other);
-        } else if events.len() <= 16 {
+            let index_of_first = usize::from(first.key < second.key);
+            (events[index_of_first], events[1 - index_of_first]) = (first, second);
+        } else if events.len() <= Self::FEW {
             insert_each(events);
         } else if events.len() <= Self::MANY || !self.by_rank(events) {
             events.sort_unstable_by_key(|event| Reverse(event.key));
@@ -210,11 +215,12 @@ impl Sorter {
             return false;
         }
         self.ranks.clear();
-        self.ranks.extend(events.iter().zip(0..).map(|(event, at)| {
-            let EventKey { time, order } = event.key;
-            let rank = (time - first) << source | order >> EventKey::SEQUENCE_BITS;
-            (rank << sequence | order & SEQUENCE) << number | at
-        }));
+        self.ranks
+            .extend(events.iter().zip(0..).map(|(event, index)| {
+                let EventKey { time, order } = event.key;
+                let rank = (time - first) << source | order >> EventKey::SEQUENCE_BITS;
+                (rank << sequence | order & SEQUENCE) << number | index
+            }));
         self.ranks.sort_unstable();
         let in_order = self.ranks.iter().rev();
         self.sorted.clear();
@@ -230,12 +236,12 @@ impl Sorter {
 fn insert_each(events: &mut [NearEvent]) {
     for end in 1..events.len() {
         let event = events[end];
-        let mut at = end;
-        while at > 0 && events[at - 1].key < event.key {
-            events[at] = events[at - 1];
-            at -= 1;
+        let mut index = end;
+        while index > 0 && events[index - 1].key < event.key {
+            events[index] = events[index - 1];
+            index -= 1;
         }
-        events[at] = event;
+        events[index] = event;
     }
 }
 
@@ -246,7 +252,7 @@ pub trait EventQueue<T: Copy + Default> {
     fn push(&mut self, key: EventKey, target: Target) -> &mut T;
     /// Removes the first event from the order if its time is before `end`. Its place stays in use.
     fn pop_before(&mut self, end: u64) -> Option<PoppedEvent>;
-    /// What the popped event with this place carries.
+    /// The payload of the popped event with this place.
     fn carried(&self, place: u32) -> &T;
     /// Frees the place of a popped event.
     fn release(&mut self, place: u32);

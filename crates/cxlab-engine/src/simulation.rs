@@ -28,7 +28,7 @@ use crate::component::{
 use crate::partition::{Partition, partition};
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::units::SimTime;
-use blocks::Arrangement;
+use blocks::BlockArrangement;
 pub use monitor::{Monitor, Outcome, Stop};
 use pace::{Pace, Slice};
 pub use pace::{Threads, processors};
@@ -38,15 +38,15 @@ use saved::pending;
 use threads::Workers;
 pub use windows::Windows;
 
-/// Number of events after which the engine checks for the first time how evenly the threads share the work.
-/// The next check follows when the number of events has doubled.
-const LOOK_AT_BALANCE: u64 = 1 << 14;
+/// Number of events after which the engine checks for the first time how evenly the threads share the work
+/// (*assumed*). The next check follows when the number of events has doubled.
+const FIRST_BALANCE_CHECK: u64 = 1 << 14;
 
 /// Shortest duration of the end of a window, in nanoseconds (*assumed*: two cache lines go from one core to
 /// another and back).
 const BARRIER_NS: f64 = 200.0;
 
-/// Least reduction of the busiest partition's work, in percent, for which components move.
+/// Least reduction of the busiest partition's work, in percent, for which components move (*assumed*).
 const WORTH_MOVING: u64 = 5;
 
 /// The components of a system with their wires and pending events, and the executor that runs them.
@@ -128,7 +128,7 @@ pub struct Simulation<C: Component> {
     parts: Vec<RunningPartition<C>>,
     division: Partition,
     /// Number of partitions that was requested when the division was made.
-    asked: usize,
+    requested_parts: usize,
     /// The index of each component in its partition.
     local_of: Vec<u32>,
     wires: Vec<Vec<Wire>>,
@@ -136,11 +136,11 @@ pub struct Simulation<C: Component> {
     events: u64,
     end: SimTime,
     /// Number of events at which the division is checked next.
-    look_at_balance: u64,
+    next_balance_check: u64,
     /// Sequence number of each component at the last check of the division, or after its start.
     sent: Vec<u64>,
     /// Events and time at the last check of the division.
-    looked: (u64, SimTime),
+    last_balance_check: (u64, SimTime),
     /// Whether events are so dense that partitions are executed block by block.
     dense: bool,
     /// Chooses the number of threads, where a run may choose.
@@ -163,8 +163,8 @@ impl<C: Component> Simulation<C> {
             "one list of wires for each component"
         );
         assert!(components.len() < 1 << 24, "component numbers have 24 bits");
-        for (from, own) in wires.iter().enumerate() {
-            for (port, wire) in own.iter().enumerate() {
+        for (from, wires_of) in wires.iter().enumerate() {
+            for (port, wire) in wires_of.iter().enumerate() {
                 assert!(wire.min_latency.0 >= 1, "a wire takes at least 1 ps");
                 let back = &wires[wire.peer.0 as usize][wire.peer_port as usize];
                 assert!(
@@ -180,26 +180,28 @@ impl<C: Component> Simulation<C> {
             digest: 0,
         };
         let cells = components.into_iter().enumerate();
-        let cells: Vec<_> = cells.map(|(id, one)| (account(id), one)).collect();
+        let cells: Vec<_> = cells
+            .map(|(id, component)| (account(id), component))
+            .collect();
         let division = Partition::undivided(wires.len());
         let mut simulation = Simulation {
             parts: Vec::new(),
             sent: vec![0; cells.len()],
             local_of: Vec::new(),
-            asked: 1,
+            requested_parts: 1,
             division: division.clone(),
             wires,
             started: false,
             events: 0,
             end: SimTime::ZERO,
-            look_at_balance: 0,
-            looked: (0, SimTime::ZERO),
+            next_balance_check: 0,
+            last_balance_check: (0, SimTime::ZERO),
             dense: false,
             pace: None,
             processors: None,
             workers: Workers::NONE,
         };
-        simulation.place(cells, division);
+        simulation.make_parts(cells, division);
         simulation
     }
 
@@ -272,7 +274,11 @@ impl<C: Component> Simulation<C> {
         };
         let work: Vec<u64> = numbers.map(work).collect();
         match work.iter().all(|work| *work == 0) {
-            true => self.wires.iter().map(|own| 1 + own.len() as u64).collect(),
+            true => self
+                .wires
+                .iter()
+                .map(|wires| 1 + wires.len() as u64)
+                .collect(),
             false => work.into_iter().map(|work| work + 1).collect(),
         }
     }
@@ -427,9 +433,9 @@ impl<C: Component> Simulation<C> {
         let blocks = self.parts.iter().map(|part| part.lane.queue.blocks());
         let blocks = blocks.max().unwrap_or(1) as u64;
         monitor.blocks.fetch_max(blocks, Ordering::Relaxed);
-        if let [alone] = &mut self.parts[..] {
-            let events = self.look_at_balance.saturating_sub(self.events);
-            return alone.run_alone(until.0, events, pause, monitor);
+        if let [only_part] = &mut self.parts[..] {
+            let events = self.next_balance_check.saturating_sub(self.events);
+            return only_part.run_alone(until.0, events, pause, monitor);
         }
         let lookahead = self.division.lookahead.map_or(u64::MAX / 2, |span| span.0);
         let processors = self.processors();
@@ -475,8 +481,8 @@ impl<C: Component> Simulation<C> {
     fn begin(&mut self) {
         if !self.started {
             self.rearrange(Partition::undivided(self.local_of.len()), self.dense);
-            self.asked = 1;
-            self.look_at_balance = 0;
+            self.requested_parts = 1;
+            self.next_balance_check = 0;
         }
         self.begin_parts(0);
     }
@@ -511,30 +517,30 @@ impl<C: Component> Simulation<C> {
     /// Divides the components among `threads` threads. At growing intervals it divides them again, where
     /// the work since the last check was uneven. No result depends on the division.
     fn divide(&mut self, threads: usize) {
-        let another = self.asked != threads;
-        if !another && self.events < self.look_at_balance {
+        let is_new_request = self.requested_parts != threads;
+        if !is_new_request && self.events < self.next_balance_check {
             return;
         }
         let weights = self.weights();
         let division = partition(&self.wires, &weights, threads, &[]);
         let (new, old) = (division.busiest(&weights), self.division.busiest(&weights));
         let dense = self.is_dense(&division);
-        if another || new * 100 < old * (100 - WORTH_MOVING) || dense != self.dense {
+        if is_new_request || new * 100 < old * (100 - WORTH_MOVING) || dense != self.dense {
             self.rearrange(division, dense);
-            self.asked = threads;
+            self.requested_parts = threads;
         }
-        self.look_at_balance = self.events + self.events.max(LOOK_AT_BALANCE);
-        self.looked = (self.events, self.end);
+        self.next_balance_check = self.events + self.events.max(FIRST_BALANCE_CHECK);
+        self.last_balance_check = (self.events, self.end);
         self.sent = self.sequences();
     }
 
     /// Whether events were so dense since the last check that block-by-block execution is faster.
     fn is_dense(&self, division: &Partition) -> bool {
-        let (events, end) = self.looked;
+        let (events, end) = self.last_balance_check;
         let (events, span) = (self.events - events, self.end.0 - end.0);
         let share = events / division.parts as u64;
         let members = division.members().into_iter();
-        let mut parts = members.map(|own| Arrangement::in_blocks(&self.wires, own));
+        let mut parts = members.map(|members| BlockArrangement::in_blocks(&self.wires, members));
         parts.all(|part| part.is_large() && part.pays(share, span))
     }
 
@@ -573,7 +579,7 @@ impl<C: Component> Simulation<C> {
         let cells = parts.flat_map(|part| part.cells);
         let mut cells: Vec<_> = cells.map(|cell| (cell.account, cell.component)).collect();
         cells.sort_by_key(|(account, _)| account.id);
-        self.place(cells, division);
+        self.make_parts(cells, division);
         for (key, id, body) in pending {
             self.put_pending(key, id, body);
         }
@@ -581,12 +587,12 @@ impl<C: Component> Simulation<C> {
     }
 
     /// Makes the partitions of a division, without pending events.
-    fn place(&mut self, cells: Vec<(Account, C)>, division: Partition) {
+    fn make_parts(&mut self, cells: Vec<(Account, C)>, division: Partition) {
         let arrange = |members| match self.dense {
-            true => Arrangement::in_blocks(&self.wires, members),
-            false => Arrangement::whole(members),
+            true => BlockArrangement::in_blocks(&self.wires, members),
+            false => BlockArrangement::whole(members),
         };
-        let arranged: Vec<Arrangement> = division.members().into_iter().map(arrange).collect();
+        let arranged: Vec<BlockArrangement> = division.members().into_iter().map(arrange).collect();
         self.local_of = vec![0; cells.len()];
         let mut block_of = vec![0u16; cells.len()];
         let mut partitions = Vec::new();
@@ -613,7 +619,7 @@ impl<C: Component> Simulation<C> {
                 block: block_of[wire.peer.0 as usize],
                 port: wire.peer_port,
             };
-            let own = members.iter().filter_map(|number| {
+            let part_cells = members.iter().filter_map(|number| {
                 let (mut account, component) = cells[*number].take()?;
                 account.local = self.local_of[*number];
                 Some(Cell {
@@ -631,7 +637,7 @@ impl<C: Component> Simulation<C> {
             };
             first += blocks.counts.len() as u16;
             RunningPartition {
-                cells: own.collect(),
+                cells: part_cells.collect(),
                 lane: Lane {
                     queue: WheelQueue::for_blocks(&blocks.counts, blocks.span, self.end.0),
                     outgoing: (0..division.parts).map(|_| Outgoing::default()).collect(),
@@ -652,6 +658,7 @@ impl<C: Component> Simulation<C> {
         self.division = division;
     }
 
+    /// Adds an event that was pending between two runs.
     fn put_pending(&mut self, key: EventKey, id: u32, body: Body<C::Payload>) {
         let local = self.local_of[id as usize];
         let part = usize::from(self.division.part_of[id as usize]);

@@ -47,7 +47,7 @@ fn explore(
 type Event = (usize, usize, usize, usize);
 
 /// The report of a partition in a window: different for every partition and window.
-fn said(part: usize, window: usize) -> PartitionReport {
+fn report(part: usize, window: usize) -> PartitionReport {
     let next = (10 * window + part) as u64;
     PartitionReport {
         next,
@@ -61,17 +61,17 @@ fn said(part: usize, window: usize) -> PartitionReport {
 fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Event>) + Copy {
     move |me, exchange| {
         for window in 0..count {
-            let turn = window % 2;
+            let buffer = window % 2;
             for to in (0..parts).filter(|&to| to != me) {
                 let mut events = vec![(me, to, window, 0), (me, to, window, 1)];
-                exchange.post(turn, me, to, &mut events);
+                exchange.post(buffer, me, to, &mut events);
                 assert!(events.is_empty());
             }
-            exchange.say(turn, me, said(me, window));
+            exchange.report(buffer, me, report(me, window));
             let ends = window + 1 == count;
             if me == 0 {
-                exchange.set_after(
-                    turn,
+                exchange.set_action(
+                    buffer,
                     if ends {
                         WindowAction::Pause
                     } else {
@@ -81,7 +81,7 @@ fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Event>) + Cop
             }
             assert!(exchange.barrier().wait());
             let mut taken = Vec::new();
-            exchange.take(turn, me, |events| taken.extend_from_slice(events));
+            exchange.take(buffer, me, |events| taken.extend_from_slice(events));
             let others = (0..parts).filter(|&from| from != me);
             let sent: Vec<Event> = others
                 .flat_map(|from| [(from, me, window, 0), (from, me, window, 1)])
@@ -89,10 +89,10 @@ fn windows(parts: usize, count: usize) -> impl Fn(usize, &Exchange<Event>) + Cop
             assert_eq!(taken, sent);
             assert!(
                 exchange
-                    .said(turn)
-                    .eq((0..parts).map(|part| said(part, window)))
+                    .reports(buffer)
+                    .eq((0..parts).map(|part| report(part, window)))
             );
-            assert_eq!(exchange.after(turn) == WindowAction::Pause, ends);
+            assert_eq!(exchange.action(buffer) == WindowAction::Pause, ends);
         }
     }
 }

@@ -46,11 +46,14 @@ pub struct Bus {
     burst: u16,
     /// Messages queued for each port, by class.
     waiting: [[VecDeque<PendingMessage>; Channel::COUNT]; 2],
+    /// Number of messages queued for each port.
     count: [u32; 2],
-    /// The port to which the wire leads now, and the number of messages sent that way in a row.
+    /// The port to which the wire leads now, and the number of messages sent in that direction in a row.
     direction: usize,
     sent: u16,
+    /// When the wire is free, in picoseconds.
     free: u64,
+    /// Time of the earliest wake-up that was requested, or `SimTime::NEVER`.
     wake: SimTime,
 }
 
@@ -99,13 +102,13 @@ impl Bus {
         self.ports[port as usize].receive(parcel);
         if let Some(message) = parcel.message {
             let (out, now) = (1 - port as usize, ctx.now());
-            let mut waiting = PendingMessage {
+            let mut pending = PendingMessage {
                 message,
                 arrived: now,
                 starved: 0,
             };
-            waiting.starved = self.ports[out].starved_ps(now, waiting.buffer());
-            self.waiting[out][message.channel().queue().index()].push_back(waiting);
+            pending.starved = self.ports[out].starved_ps(now, pending.buffer());
+            self.waiting[out][message.channel().queue().index()].push_back(pending);
             self.count[out] += 1;
         }
         self.transmit(ctx);
@@ -119,6 +122,7 @@ impl Bus {
         self.transmit(ctx);
     }
 
+    /// Sends queued messages, as far as wire and credits allow.
     fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
         self.ports.iter_mut().for_each(|port| port.feed(ctx.now()));
@@ -180,8 +184,8 @@ impl Bus {
         let port = &mut self.ports[out];
         let waited = port.waited(ctx.now(), buffer, head.arrived, head.starved);
         let stage = port.stage();
-        let note = |sent: &mut Message| waited.note(stage, sent);
-        match port.send(ctx, message, message.vc, ctx.now(), note) {
+        let add_wait = |sent: &mut Message| waited.add_to_stages(stage, sent);
+        match port.send(ctx, message, message.vc, ctx.now(), add_wait) {
             Ok(_) => {
                 port.count_wait(waited);
                 self.waiting[out][class].pop_front();

@@ -68,8 +68,8 @@ pub struct SwitchConfig {
 pub struct QueueHead {
     /// The buffer at the far end for which the message waits.
     pub buffer: BufferId,
-    /// Index in the slab. Together with the time of arrival it identifies the message.
-    place: u32,
+    /// The message's slot in the slab. Together with the time of arrival it identifies the message.
+    slot: u32,
     /// When the message arrived.
     arrived: SimTime,
 }
@@ -86,7 +86,9 @@ pub struct Switch {
     received: u64,
     forwarded: u64,
     routing: LocalRouting,
+    /// Messages that wait for an output, and free slots.
     slab: Vec<PendingMessage>,
+    /// The first free slot of the slab, or [`NONE`].
     free: u32,
     /// Messages taken out of the engine while the switch moves to another thread or its state is saved,
     /// with their indices in the slab.
@@ -104,7 +106,7 @@ impl Switch {
     /// Builds the switch component.
     pub fn new(config: SwitchConfig) -> Self {
         let vcs = config.virtual_channels;
-        let buffers = BufferId::places(vcs);
+        let buffers = BufferId::table_len(vcs);
         let ports = config.ports.len();
         let outputs = config.ports.into_iter().map(|link| OutputPort {
             wake: SimTime::NEVER,
@@ -137,16 +139,16 @@ impl Switch {
     fn check_lists(&mut self) -> Result<(), StateError> {
         let mut queued = vec![false; self.slab.len()];
         let queues = self.outputs.iter().flat_map(|out| &out.queues);
-        let whole = queues
+        let queues_are_lists = queues
             .map(|queue| queue.head)
             .all(|head| is_list(&self.slab, head, &mut queued));
         let mut used = queued.clone();
-        let whole = whole && is_list(&self.slab, self.free, &mut used);
+        let are_lists = queues_are_lists && is_list(&self.slab, self.free, &mut used);
         // Each message takes one of the slots in queues, and none remains.
-        let taken = (self.inside.iter())
-            .all(|(at, _)| queued.get_mut(*at as usize).is_some_and(std::mem::take));
-        let turns = self.outputs.iter().all(OutputPort::has_turns);
-        match whole && taken && turns && !queued.contains(&true) {
+        let all_queued = (self.inside.iter())
+            .all(|(slot, _)| queued.get_mut(*slot as usize).is_some_and(std::mem::take));
+        let has_turns = self.outputs.iter().all(OutputPort::has_turns);
+        match are_lists && all_queued && has_turns && !queued.contains(&true) {
             true => Ok(()),
             false => Err(StateError::new(
                 "the messages that wait in a switch of the state do not fit its queues",
@@ -196,8 +198,8 @@ impl Switch {
     /// Handles a parcel that has just arrived from a link.
     #[inline(always)]
     pub fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
-        if let Some(head) = self.accept(ctx, port) {
-            self.route(ctx, port, head);
+        if let Some(fields) = self.accept(ctx, port) {
+            self.route(ctx, port, fields);
         }
     }
 
@@ -206,12 +208,12 @@ impl Switch {
     #[inline(always)]
     fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Option<RoutingFields> {
         let Parcel { credits, message } = ctx.received();
-        let (credits, head) = (*credits, message.as_ref().map(RoutingFields::of));
+        let (credits, fields) = (*credits, message.as_ref().map(RoutingFields::of));
         let output = &mut self.outputs[port as usize];
         if output.link.take_back(credits) && output.link.waiting > 0 {
             self.transmit_unless_closed(ctx, port as usize);
         }
-        head
+        fields
     }
 
     /// Handles an output's wake-up: its link has room again.
@@ -221,11 +223,12 @@ impl Switch {
         self.transmit(ctx, token as usize);
     }
 
-    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: RoutingFields) {
+    /// Chooses the output and the virtual channel of the message that arrived through `input`, and sends it.
+    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, fields: RoutingFields) {
         self.received += 1;
-        let output = self.choose(ctx.now(), head);
-        let vc = self.routing.next_vc(input, output, head.vc);
-        self.forward(ctx, input, head, output, vc);
+        let output = self.choose(ctx.now(), fields);
+        let vc = self.routing.next_vc(input, output, fields.vc);
+        self.forward(ctx, input, fields, output, vc);
     }
 
     /// Sends the message that arrived through `input` to `output` on virtual channel `vc`, now or later.
@@ -234,51 +237,52 @@ impl Switch {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         input: u16,
-        head: RoutingFields,
+        fields: RoutingFields,
         output: u16,
         vc: u8,
     ) {
+        let channel = fields.channel;
         let out = &mut self.outputs[output as usize];
         if out.link.waiting == 0 {
-            let note = crossed(self.switching_ps, WaitTimes::default());
-            match out.link.pass_on(ctx, head.channel, vc, ctx.now(), note) {
+            let record = crossing(self.switching_ps, WaitTimes::default());
+            match out.link.pass_on(ctx, channel, vc, ctx.now(), record) {
                 Ok(_) => {
                     self.forwarded += 1;
-                    let buffer = BufferId::of(head.channel, head.vc);
+                    let buffer = BufferId::of(channel, fields.vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
                     return;
                 }
                 Err(Blocked::Until(time)) => out.wake_at(ctx, output, time),
                 Err(Blocked::Credits) => {
-                    out.link.starve(ctx.now(), BufferId::of(head.channel, vc));
+                    out.link.starve(ctx.now(), BufferId::of(channel, vc));
                 }
             }
-            self.enqueue(ctx, input, output, vc, head.channel);
-        } else if self.enqueue(ctx, input, output, vc, head.channel) {
+            self.enqueue(ctx, input, output, vc, channel);
+        } else if self.enqueue(ctx, input, output, vc, channel) {
             // The queued messages have already been tried. Only the first of its class and virtual
             // channel can pass them.
             self.transmit_unless_closed(ctx, output as usize);
         }
     }
 
-    /// Handles a parcel that has just arrived, in a fabric whose routing changes. `way` gives the output
-    /// and the virtual channel of its message. Returns true if the message is lost because it has no route.
+    /// Handles a parcel that has just arrived, in a fabric whose routing changes. `route` gives the
+    /// output and the virtual channel of its message. Returns true if the message is lost because it has no route.
     pub fn arrive_routed(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         port: u16,
-        way: Option<(u16, u8)>,
+        route: Option<(u16, u8)>,
     ) -> bool {
-        let Some(head) = self.accept(ctx, port) else {
+        let Some(fields) = self.accept(ctx, port) else {
             return false;
         };
         self.received += 1;
-        if let Some((output, vc)) = way {
-            self.forward(ctx, port, head, output, vc);
+        if let Some((output, vc)) = route {
+            self.forward(ctx, port, fields, output, vc);
             return false;
         }
         self.forwarded += 1;
-        let buffer = BufferId::of(head.channel, head.vc);
+        let buffer = BufferId::of(fields.channel, fields.vc);
         self.outputs[port as usize].link.release(ctx, buffer);
         true
     }
@@ -291,11 +295,11 @@ impl Switch {
     /// The heads of the queues with messages in front of an output, with the queues' numbers.
     pub fn heads(&self, output: u16) -> impl Iterator<Item = (usize, QueueHead)> {
         let queues = self.outputs[output as usize].queues.iter().enumerate();
-        let held = queues.filter(|(_, queue)| queue.head != NONE);
-        held.map(|(number, queue)| {
+        let occupied = queues.filter(|(_, queue)| queue.head != NONE);
+        occupied.map(|(number, queue)| {
             let head = QueueHead {
                 buffer: queue.buffer,
-                place: queue.head,
+                slot: queue.head,
                 arrived: self.slab[queue.head as usize].arrived,
             };
             (number, head)
@@ -313,12 +317,12 @@ impl Switch {
     }
 
     /// Drops the messages that wait for some of the virtual channels of any output, and counts them. Bit
-    /// `n` of `channels` is virtual channel `n`.
-    pub fn discard_channels(&mut self, ctx: &mut Ctx<'_, Parcel>, channels: u8) -> LostMessages {
+    /// `n` of `vcs` is virtual channel `n`.
+    pub fn discard_vcs(&mut self, ctx: &mut Ctx<'_, Parcel>, vcs: u8) -> LostMessages {
         let mut lost = LostMessages::default();
         for output in 0..self.ports() {
             if self.waiting(output) > 0 {
-                lost += self.lose(ctx, output, |vc| channels >> vc & 1 == 1);
+                lost += self.lose(ctx, output, |vc| vcs >> vc & 1 == 1);
             }
         }
         lost
@@ -336,30 +340,30 @@ impl Switch {
         let out = &mut self.outputs[output as usize];
         for queue in out.queues.iter_mut().filter(|queue| is_lost(queue.vc)) {
             let before = lost.messages;
-            let mut at = std::mem::replace(&mut queue.head, NONE);
+            let mut slot = std::mem::replace(&mut queue.head, NONE);
             queue.tail = NONE;
-            while at != NONE {
-                let waiting = &mut self.slab[at as usize];
-                let message = waiting.message(ctx);
+            while slot != NONE {
+                let pending = &mut self.slab[slot as usize];
+                let message = pending.message(ctx);
                 lost.count(message);
                 freed.push((queue.input, BufferId::of(message.channel(), message.vc)));
-                ctx.forget(std::mem::take(&mut waiting.kept));
-                let next = std::mem::replace(&mut waiting.next, self.free);
-                self.free = at;
-                at = next;
+                ctx.forget(std::mem::take(&mut pending.kept));
+                let next_slot = std::mem::replace(&mut pending.next, self.free);
+                self.free = slot;
+                slot = next_slot;
             }
-            out.waiting_for[queue.place as usize] -= (lost.messages - before) as u32;
+            out.waiting_for[queue.buffer_index as usize] -= (lost.messages - before) as u32;
         }
         out.link.waiting -= lost.messages as u32;
         // The queues that still have messages keep the order of their turns.
-        let mut at = std::mem::replace(&mut out.first, NO_QUEUE);
+        let mut number = std::mem::replace(&mut out.first, NO_QUEUE);
         out.last = NO_QUEUE;
-        while at != NO_QUEUE {
-            let queue = out.queues[at as usize];
+        while number != NO_QUEUE {
+            let queue = out.queues[number as usize];
             if queue.head != NONE {
-                out.append_turn(at);
+                out.append_turn(number);
             }
-            at = queue.after;
+            number = queue.after;
         }
         self.forwarded += lost.messages;
         for (input, buffer) in freed {
@@ -383,12 +387,12 @@ impl Switch {
     pub fn buffered(&self, ctx: &Ctx<'_, Parcel>, input: u16, mut each: impl FnMut(BufferId)) {
         for out in &self.outputs {
             for queue in out.queues.iter().filter(|queue| queue.input == input) {
-                let mut at = queue.head;
-                while at != NONE {
-                    let waiting = &self.slab[at as usize];
-                    let message = waiting.message(ctx);
+                let mut slot = queue.head;
+                while slot != NONE {
+                    let pending = &self.slab[slot as usize];
+                    let message = pending.message(ctx);
                     each(BufferId::of(message.channel(), message.vc));
-                    at = waiting.next;
+                    slot = pending.next;
                 }
             }
         }
@@ -396,34 +400,34 @@ impl Switch {
 
     /// Takes the queued messages out of the engine ([`cxlab_engine::HandOver::take_in`]).
     pub fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> Parcel) {
-        for (at, waiting) in self.slab.iter_mut().enumerate() {
-            if waiting.kept.is_some()
-                && let Some(message) = take(std::mem::take(&mut waiting.kept)).message
+        for (slot, pending) in self.slab.iter_mut().enumerate() {
+            if pending.kept.is_some()
+                && let Some(message) = take(std::mem::take(&mut pending.kept)).message
             {
-                self.inside.push((at as u32, message));
+                self.inside.push((slot as u32, message));
             }
         }
     }
 
     /// Gives the messages back to the engine.
     pub fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> KeptPayload) {
-        for (at, message) in self.inside.drain(..) {
+        for (slot, message) in self.inside.drain(..) {
             let parcel = Parcel {
                 message: Some(message),
                 ..Parcel::default()
             };
-            self.slab[at as usize].kept = keep(parcel);
+            self.slab[slot as usize].kept = keep(parcel);
         }
     }
 
     /// The output for a message, chosen among the routing's candidates.
     #[inline]
-    fn choose(&mut self, now: SimTime, head: RoutingFields) -> u16 {
+    fn choose(&mut self, now: SimTime, fields: RoutingFields) -> u16 {
         let (outputs, rng) = (&mut self.outputs, &mut self.rng);
         self.routing.pick(
-            head.source,
-            head.destination,
-            head.channel,
+            fields.source,
+            fields.destination,
+            fields.channel,
             || rng.next_u64(),
             |port| outputs[port as usize].congestion(now),
         )
@@ -442,13 +446,13 @@ impl Switch {
         if self.free == NONE {
             self.grow();
         }
-        let waiting = self.free;
+        let slot = self.free;
         let link = &mut self.outputs[output as usize].link;
         link.feed(ctx.now());
         let starved = link.starved_ps(ctx.now(), BufferId::of(channel, vc));
-        let place = &mut self.slab[waiting as usize];
-        self.free = place.next;
-        *place = PendingMessage {
+        let pending = &mut self.slab[slot as usize];
+        self.free = pending.next;
+        *pending = PendingMessage {
             kept: ctx.keep(),
             next: NONE,
             arrived: ctx.now(),
@@ -457,16 +461,16 @@ impl Switch {
         let out = &mut self.outputs[output as usize];
         out.link.waiting += 1;
         let buffer = BufferId::of(channel.queue(), vc);
-        let place = buffer.place(self.vcs);
-        let at = input as usize * BufferId::places(self.vcs) + place;
-        let number = match out.queue_of.get(at) {
+        let buffer_index = buffer.table_index(self.vcs);
+        let queue_index = input as usize * BufferId::table_len(self.vcs) + buffer_index;
+        let number = match out.queue_of.get(queue_index) {
             Some(number) if *number > 0 => *number - 1,
             _ => out.begin_queue(
-                at,
+                queue_index,
                 OutputQueue {
                     input,
                     after: NO_QUEUE,
-                    place: place as u16,
+                    buffer_index: buffer_index as u16,
                     buffer,
                     vc,
                     head: NONE,
@@ -475,14 +479,14 @@ impl Switch {
             ),
         };
         let queue = &mut out.queues[number as usize];
-        let tail = std::mem::replace(&mut queue.tail, waiting);
+        let tail = std::mem::replace(&mut queue.tail, slot);
         if queue.head == NONE {
-            queue.head = waiting;
+            queue.head = slot;
             out.append_turn(number);
         } else {
-            self.slab[tail as usize].next = waiting;
+            self.slab[tail as usize].next = slot;
         }
-        let waiting_for = &mut out.waiting_for[place];
+        let waiting_for = &mut out.waiting_for[buffer_index];
         *waiting_for += 1;
         *waiting_for == 1
     }
@@ -511,7 +515,7 @@ impl Switch {
     /// Sends messages that wait for an output, as far as link and credits allow.
     fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
         let now = ctx.now();
-        // One bit for each class and virtual channel found to be blocked.
+        // A bit for each class and virtual channel that was found to be blocked.
         let mut closed = 0u128;
         let mut until = SimTime::NEVER;
         loop {
@@ -527,25 +531,25 @@ impl Switch {
             };
             let queue = &mut out.queues[turn.queue as usize];
             let head = queue.head;
-            let waiting = &mut self.slab[head as usize];
-            let message = waiting.message(ctx);
+            let pending = &mut self.slab[head as usize];
+            let message = pending.message(ctx);
             let (channel, vc) = (message.channel(), message.vc);
             let link = &mut out.link;
             let sent_to = BufferId::of(channel, queue.vc);
-            let waited = link.waited(now, sent_to, waiting.arrived, waiting.starved);
-            let note = crossed(self.switching_ps, waited);
-            match link.send_kept(ctx, &mut waiting.kept, channel, queue.vc, note) {
+            let waited = link.waited(now, sent_to, pending.arrived, pending.starved);
+            let record = crossing(self.switching_ps, waited);
+            match link.send_kept(ctx, &mut pending.kept, channel, queue.vc, record) {
                 Ok(()) => {
                     link.count_wait(waited);
-                    let next = std::mem::replace(&mut waiting.next, self.free);
+                    let next_slot = std::mem::replace(&mut pending.next, self.free);
                     self.free = head;
-                    queue.head = next;
+                    queue.head = next_slot;
                     let input = queue.input;
                     out.link.waiting -= 1;
-                    out.waiting_for[queue.place as usize] -= 1;
+                    out.waiting_for[queue.buffer_index as usize] -= 1;
                     // The queue moves to the end of the turns, or is removed if it is empty.
                     out.remove_turn(turn);
-                    if next != NONE {
+                    if next_slot != NONE {
                         out.append_turn(turn.queue);
                     }
                     self.forwarded += 1;
@@ -590,10 +594,10 @@ impl RoutingFields {
 
 /// Returns a function that records the crossing of a switch in a forwarded message.
 #[inline]
-fn crossed(switching_ps: u32, waited: WaitTimes) -> impl FnOnce(&mut Message) {
+fn crossing(switching_ps: u32, waited: WaitTimes) -> impl FnOnce(&mut Message) {
     move |message| {
         message.stages.switch += switching_ps;
-        waited.note(LongStage::SwitchQueue, message);
+        waited.add_to_stages(LongStage::SwitchQueue, message);
         message.hops += 1;
     }
 }

@@ -61,18 +61,18 @@ impl BufferId {
         self.0 as usize % BUFFERS
     }
 
-    /// Index in a table for a link of `vcs` virtual channels, with [`BufferId::places`] entries.
+    /// Index in a table for a link of `vcs` virtual channels, with [`BufferId::table_len`] entries.
     #[inline]
-    pub fn place(self, vcs: u8) -> usize {
+    pub fn table_index(self, vcs: u8) -> usize {
         match self.index() {
             first if first < ROW * MAX_VCS => first,
             second => second - ROW * (MAX_VCS - usize::from(vcs)),
         }
     }
 
-    /// Number of entries of a table indexed by [`BufferId::place`].
+    /// Number of entries of a table indexed by [`BufferId::table_index`].
     #[inline]
-    pub fn places(vcs: u8) -> usize {
+    pub fn table_len(vcs: u8) -> usize {
         CLASSES * usize::from(vcs)
     }
 }
@@ -180,13 +180,13 @@ impl CreditReturns {
     }
 
     /// Number of freed buffers of a window from which their credits ride on the next message: a sixteenth
-    /// of the window, at least one.
+    /// of the window (*assumed*), at least one.
     pub(crate) fn rides_at(self, window: u16) -> u16 {
         self.gathered(window / 16)
     }
 
     /// Number of freed buffers of a window from which their credits go back without a message: a quarter of
-    /// the window, at least one.
+    /// the window (*assumed*), at least one.
     pub(crate) fn alone_at(self, window: u16) -> u16 {
         self.gathered(window / 4)
     }
@@ -509,12 +509,13 @@ impl FlowControl {
         self.take(u64::MAX)
     }
 
+    /// Takes credits of the marked buffers whose fields are free, into `entries`, until those are full.
     #[inline(never)]
     fn take_marked(&mut self, entries: &mut [(u8, u8)]) {
-        let mut free = entries.iter_mut();
-        let mut next = free.next();
+        let mut entries = entries.iter_mut();
+        let mut free_entry = entries.next();
         let (mut mask, mut rest) = (self.mask, self.rest_mask);
-        while let Some(entry) = next.take() {
+        while let Some(entry) = free_entry.take() {
             let (marked, first) = match (mask, rest) {
                 (0, 0) => break,
                 (0, _) => (&mut rest, MASKED as u8),
@@ -522,8 +523,8 @@ impl FlowControl {
             };
             let buffer = BufferId(first + marked.trailing_zeros() as u8);
             *marked &= *marked - 1;
-            next = match self.take_of(buffer, entry) {
-                true => free.next(),
+            free_entry = match self.take_of(buffer, entry) {
+                true => entries.next(),
                 false => Some(entry),
             };
         }
@@ -558,9 +559,10 @@ impl FlowControl {
         let near = self.near.iter_mut().take(vcs * ROW).chain(more).zip(0..);
         let rest = self.rest.iter_mut().flatten().zip(BUFFERS as u8 / 2..);
         let windows = *self.windows;
-        near.chain(rest).filter_map(move |(state, at)| {
-            let window = windows.get(BufferId(at).class()).copied()?;
-            (window > 0).then_some((BufferId(at), state, window))
+        near.chain(rest).filter_map(move |(state, number)| {
+            let buffer = BufferId(number);
+            let window = windows.get(buffer.class()).copied()?;
+            (window > 0).then_some((buffer, state, window))
         })
     }
 
@@ -634,14 +636,15 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_a_link_have_places_of_their_own_and_all_places_are_small() {
+    fn buffers_of_a_link_have_indices_of_their_own_and_all_indices_are_small() {
         for vcs in 1..=MAX_VCS as u8 {
             let all = (0..vcs).flat_map(|vc| Channel::ALL.map(|class| BufferId::of(class, vc)));
-            let mut places: Vec<usize> = all.map(|buffer| buffer.place(vcs)).collect();
-            assert!(places.iter().all(|place| *place < BufferId::places(vcs)));
-            places.sort_unstable();
-            places.dedup();
-            assert_eq!(places.len(), Channel::COUNT * usize::from(vcs));
+            let mut indices: Vec<usize> = all.map(|buffer| buffer.table_index(vcs)).collect();
+            let entries = BufferId::table_len(vcs);
+            assert!(indices.iter().all(|index| *index < entries));
+            indices.sort_unstable();
+            indices.dedup();
+            assert_eq!(indices.len(), Channel::COUNT * usize::from(vcs));
         }
     }
 }

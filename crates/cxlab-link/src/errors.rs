@@ -59,12 +59,13 @@ impl FlitErrors {
     }
 
     /// Number of transmissions that break before the receiver has the next `flits` flits. Of the last flit
-    /// it needs all if `whole`, or else the first half.
-    pub(crate) fn among_next(&mut self, flits: u64, whole: bool) -> u64 {
+    /// the receiver needs both halves if `both_halves`, or else the first half.
+    pub(crate) fn among_next(&mut self, flits: u64, both_halves: bool) -> u64 {
         let last = self.begun + flits;
         while self.drawn < last {
             // `libm` and not the platform's logarithm: every machine must draw the same distances.
             let distance = libm::log(self.rng.unit()) / libm::log1p(-self.probability);
+            // No run has so many flits. The bound keeps the sums below from overflowing.
             let distance = if distance < 1e18 {
                 distance as u64
             } else {
@@ -76,7 +77,7 @@ impl FlitErrors {
             let second = self.halves && self.rng.chance(0.5);
             self.broken.push_back(2 * self.drawn + u64::from(second));
         }
-        let end = 2 * last - u64::from(!whole);
+        let end = 2 * last - u64::from(!both_halves);
         self.broken
             .iter()
             .take_while(|number| **number < end)

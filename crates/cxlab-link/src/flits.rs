@@ -60,14 +60,14 @@ impl FlitTransmitter {
     /// time until which the flit is full.
     pub(crate) fn send(
         &mut self,
-        line: &mut WireTimeline,
+        wire: &mut WireTimeline,
         errors: &mut Option<Box<FlitErrors>>,
         now: u64,
         channel: Channel,
         trailer: bool,
     ) -> Result<Departure, SimTime> {
-        self.begin_until(line, errors, now);
-        let placement = self.place(line, errors, now, channel, trailer)?;
+        self.begin_until(wire, errors, now);
+        let placement = self.place(wire, errors, now, channel, trailer)?;
         let parts = u64::from(placement.last_half) + 1;
         let halves = u64::from(self.open.format().halves());
         let part = if halves == parts {
@@ -76,15 +76,15 @@ impl FlitTransmitter {
             self.flit_time / 2
         };
         let before = u64::from(placement.last_flit) * self.flit_time;
-        let mut end = line.free() + line.elapsed(before + part);
-        if !line.faultless
+        let mut end = wire.free() + wire.elapsed(before + part);
+        if !wire.faultless
             && let Some(errors) = errors
         {
             let broken = errors.among_next(u64::from(placement.last_flit) + 1, halves == parts);
             end += errors.delay(broken, self.flit_ps());
         }
         Ok(Departure {
-            start: SimTime(line.free()),
+            start: SimTime(wire.free()),
             end: SimTime(end),
         })
     }
@@ -93,16 +93,16 @@ impl FlitTransmitter {
     /// which this is not possible.
     pub(crate) fn flush(
         &mut self,
-        line: &mut WireTimeline,
+        wire: &mut WireTimeline,
         errors: &mut Option<Box<FlitErrors>>,
         now: u64,
     ) -> Result<(), SimTime> {
-        self.begin_until(line, errors, now);
-        if !self.open.is_empty() && line.free() > now {
-            return Err(SimTime(line.free()));
+        self.begin_until(wire, errors, now);
+        if !self.open.is_empty() && wire.free() > now {
+            return Err(SimTime(wire.free()));
         }
         while !self.open.is_empty() {
-            self.close(line, errors);
+            self.close(wire, errors);
         }
         Ok(())
     }
@@ -129,15 +129,15 @@ impl FlitTransmitter {
     }
 
     /// Begins a control flit. The open flit must be empty.
-    pub(crate) fn send_control(&mut self, line: &mut WireTimeline) {
-        line.spend(self.flit_time);
+    pub(crate) fn send_control(&mut self, wire: &mut WireTimeline) {
+        wire.occupy(self.flit_time);
         self.begun += 1;
     }
 
     /// Packs a message into the open flit, or into the next one if the open flit is full and may begin.
     fn place(
         &mut self,
-        line: &mut WireTimeline,
+        wire: &mut WireTimeline,
         errors: &mut Option<Box<FlitErrors>>,
         now: u64,
         channel: Channel,
@@ -151,7 +151,7 @@ impl FlitTransmitter {
             };
             if let Some(placement) = placed {
                 if was_empty {
-                    line.idle_until(now);
+                    wire.idle_until(now);
                 }
                 return Ok(placement);
             }
@@ -160,10 +160,10 @@ impl FlitTransmitter {
                 "the link's flits cannot carry {}",
                 channel.name()
             );
-            if line.free() > now {
-                return Err(SimTime(line.free()));
+            if wire.free() > now {
+                return Err(SimTime(wire.free()));
             }
-            self.close(line, errors);
+            self.close(wire, errors);
         }
     }
 
@@ -171,32 +171,32 @@ impl FlitTransmitter {
     #[inline]
     pub(crate) fn begin_until(
         &mut self,
-        line: &mut WireTimeline,
+        wire: &mut WireTimeline,
         errors: &mut Option<Box<FlitErrors>>,
         now: u64,
     ) {
-        while !self.open.is_empty() && line.free() < now {
-            self.close(line, errors);
+        while !self.open.is_empty() && wire.free() < now {
+            self.close(wire, errors);
         }
     }
 
     /// Begins all flits that have messages, whatever the time.
-    pub(crate) fn drain(&mut self, line: &mut WireTimeline, errors: &mut Option<Box<FlitErrors>>) {
+    pub(crate) fn drain(&mut self, wire: &mut WireTimeline, errors: &mut Option<Box<FlitErrors>>) {
         while !self.open.is_empty() {
-            self.close(line, errors);
+            self.close(wire, errors);
         }
     }
 
     /// Begins the open flit.
-    fn close(&mut self, line: &mut WireTimeline, errors: &mut Option<Box<FlitErrors>>) {
+    fn close(&mut self, wire: &mut WireTimeline, errors: &mut Option<Box<FlitErrors>>) {
         let flits = u64::from(self.open.close());
-        line.spend(flits * self.flit_time);
+        wire.occupy(flits * self.flit_time);
         self.begun += flits;
-        if !line.faultless
+        if !wire.faultless
             && let Some(errors) = errors
         {
             let broken = errors.begin(flits);
-            line.hold(errors.delay(broken, self.flit_ps()));
+            wire.extend_for_retries(errors.delay(broken, self.flit_ps()));
         }
     }
 }

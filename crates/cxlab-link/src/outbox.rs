@@ -127,11 +127,11 @@ impl Outbox {
             self.pump_waiting(ctx, port, token, |_, leaves| sent(leaves));
             return;
         }
-        let went = match request {
+        let departure = match request {
             None => port.pass_on(ctx, channel, 0, ready, &change),
             Some(request) => port.send_as(ctx, request, channel, 0, ready, &change),
         };
-        match went {
+        match departure {
             Ok(leaves) => sent(leaves),
             Err(why) => self.keep_blocked(ctx, port, token, response(ctx), ready, why),
         }
@@ -152,7 +152,7 @@ impl Outbox {
         match why {
             Blocked::Until(time) => self.wake_at(ctx, token, time),
             Blocked::Credits => {
-                // A message that is ready later does not wait before then.
+                // A message that becomes ready later does not wait before that time.
                 let from = ready.max(ctx.now());
                 port.starve(from, BufferId::of(message.channel(), message.vc));
             }
@@ -234,8 +234,8 @@ impl Outbox {
             let message = &waiting.message;
             let (buffer, stage) = (waiting.buffer(), port.stage());
             let waited = port.waited(now, buffer, ready, waiting.starved);
-            let note = |sent: &mut Message| waited.note(stage, sent);
-            match port.send(ctx, message, message.vc, now, note) {
+            let add_wait = |sent: &mut Message| waited.add_to_stages(stage, sent);
+            match port.send(ctx, message, message.vc, now, add_wait) {
                 Ok(leaves) => {
                     sent(message, leaves);
                     port.count_wait(waited);

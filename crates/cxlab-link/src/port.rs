@@ -40,9 +40,11 @@ pub struct PortConfig<'a> {
 struct Crossing {
     /// When the message leaves.
     start: SimTime,
+    /// When the component at the far end handles the message.
     arrival: SimTime,
-    /// Wait for the wire and for the response order, then serialization with propagation, in picoseconds.
+    /// Wait for the wire and for the response order, in picoseconds.
     queue: u64,
+    /// Serialization with propagation, in picoseconds.
     link: u32,
 }
 
@@ -52,8 +54,11 @@ struct Crossing {
 pub struct LinkPort {
     /// Constant time between a message's departure and its handling by the receiver, in picoseconds.
     fixed: u64,
+    /// The part of `fixed` between the two ports: wire and retimers ([`LinkParams::flight_ps`]).
     flight: u32,
+    /// The part of `fixed` in the two ports ([`LinkParams::ports_ps`]).
     ports: u32,
+    /// The port's number in its component.
     port: u16,
     /// Stage to which the wait of a message for the wire is charged.
     stage: LongStage,
@@ -125,7 +130,7 @@ impl LinkPort {
     }
 
     /// Sends a message on virtual channel `vc` if it can go at `at`, now or later; returns when it leaves.
-    /// `note` completes the sent message, and the time until its arrival is added to its stages. Credits
+    /// `change` completes the sent message, and the time until its arrival is added to its stages. Credits
     /// ride only on a message that leaves now, because a message sent ahead of its time would delay them.
     ///
     /// The message is changed in place, because changing it first and copying it afterwards would cost
@@ -140,12 +145,12 @@ impl LinkPort {
         message: &Message,
         vc: u8,
         at: SimTime,
-        note: impl FnOnce(&mut Message),
+        change: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
-        self.send_as(ctx, message, message.channel(), vc, at, note)
+        self.send_as(ctx, message, message.channel(), vc, at, change)
     }
 
-    /// Sends a message as [`LinkPort::send`] does, if `note` changes it into one of class `channel`.
+    /// Sends a message as [`LinkPort::send`] does, if `change` turns it into a message of class `channel`.
     ///
     /// # Errors
     /// The errors of [`LinkPort::send`].
@@ -157,15 +162,15 @@ impl LinkPort {
         channel: Channel,
         vc: u8,
         at: SimTime,
-        note: impl FnOnce(&mut Message),
+        change: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
         let crossing = self.reserve(channel, vc, at, || message.extent(channel))?;
         let credits = self.riding(at == ctx.now());
-        let parcel = ctx.place(self.port, crossing.arrival);
+        let parcel = ctx.send_in_place(self.port, crossing.arrival);
         parcel.credits = credits;
         let sent = parcel.message.insert(*message);
         self.complete(sent, vc, &crossing);
-        note(sent);
+        change(sent);
         Ok(crossing.start)
     }
 
@@ -181,7 +186,7 @@ impl LinkPort {
         channel: Channel,
         vc: u8,
         at: SimTime,
-        note: impl FnOnce(&mut Message),
+        change: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
         let crossing = self.reserve(channel, vc, at, || {
             let message = ctx.received().message.as_ref();
@@ -189,7 +194,7 @@ impl LinkPort {
         })?;
         let credits = self.riding(at == ctx.now());
         let parcel = ctx.pass_on(self.port, crossing.arrival);
-        self.send_parcel(parcel, credits, vc, &crossing, note);
+        self.send_parcel(parcel, credits, vc, &crossing, change);
         Ok(crossing.start)
     }
 
@@ -204,7 +209,7 @@ impl LinkPort {
         kept: &mut KeptPayload,
         channel: Channel,
         vc: u8,
-        note: impl FnOnce(&mut Message),
+        change: impl FnOnce(&mut Message),
     ) -> Result<(), Blocked> {
         let crossing = self.reserve(channel, vc, ctx.now(), || {
             let message = ctx.kept(kept).message.as_ref();
@@ -212,7 +217,7 @@ impl LinkPort {
         })?;
         let credits = self.riding(true);
         let parcel = ctx.send_kept(std::mem::take(kept), self.port, crossing.arrival);
-        self.send_parcel(parcel, credits, vc, &crossing, note);
+        self.send_parcel(parcel, credits, vc, &crossing, change);
         Ok(())
     }
 
@@ -233,12 +238,12 @@ impl LinkPort {
         credits: Credits,
         vc: u8,
         crossing: &Crossing,
-        note: impl FnOnce(&mut Message),
+        change: impl FnOnce(&mut Message),
     ) {
         parcel.credits = credits;
         if let Some(sent) = &mut parcel.message {
             self.complete(sent, vc, crossing);
-            note(sent);
+            change(sent);
         }
     }
 
@@ -267,14 +272,14 @@ impl LinkPort {
         buffer.spend();
         self.flow.count_sent();
         let mut arrival = SimTime(departure.end.0 + self.fixed);
-        let held = match channel.is_mem() {
+        let delayed = match channel.is_mem() {
             true => 0,
             false => self.in_order(channel, &mut arrival),
         };
         Ok(Crossing {
             start: departure.start,
             arrival,
-            queue: departure.start.0 - at.0 + held,
+            queue: departure.start.0 - at.0 + delayed,
             link: (departure.end.0 - departure.start.0) as u32 + self.flight,
         })
     }
@@ -337,10 +342,10 @@ impl LinkPort {
     fn return_alone(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: BufferId) {
         let credits = self.flow.take_first(buffer);
         let leaves = self.transmitter.send_credits(ctx.now());
-        let at = SimTime(leaves.0 + self.fixed);
+        let arrival = SimTime(leaves.0 + self.fixed);
         ctx.send(
             self.port,
-            at,
+            arrival,
             Parcel {
                 message: None,
                 credits,
@@ -442,8 +447,8 @@ impl LinkPort {
         let mut credits = Credits::begin(time);
         while !credits.is_empty() {
             self.transmitter.sends_credits_until(leaves);
-            let (at, message) = (SimTime(leaves.0 + self.fixed), None);
-            ctx.send(self.port, at, Parcel { message, credits });
+            let (arrival, message) = (SimTime(leaves.0 + self.fixed), None);
+            ctx.send(self.port, arrival, Parcel { message, credits });
             credits = self.flow.take_all();
             leaves = SimTime(leaves.0 + self.transmitter.credits_ps());
         }

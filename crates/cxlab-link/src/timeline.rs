@@ -50,12 +50,12 @@ impl WireTimeline {
     }
 
     /// Time of `bytes` at `rate` (bytes per second), in 2^-16 ps.
-    pub(crate) fn of(bytes: u64, rate: u64) -> u64 {
+    pub(crate) fn time_of(bytes: u64, rate: u64) -> u64 {
         let time = (u128::from(bytes) * 1_000_000_000_000) << FRACTION;
         u64::try_from(time.div_ceil(u128::from(rate.max(1)))).unwrap_or(u64::MAX >> 1)
     }
 
-    /// Converts a time in 2^-16 ps to whole picoseconds.
+    /// Converts a time in 2^-16 ps to picoseconds, without the fraction.
     #[inline]
     pub(crate) fn picos(time: u64) -> u64 {
         time >> FRACTION
@@ -99,7 +99,7 @@ impl WireTimeline {
     /// is later. Returns the start. The code has no branch, because branch prediction cannot tell
     /// which of the two is later.
     #[inline(always)]
-    pub(crate) fn promise(&mut self, now: u64, time: u64) -> u64 {
+    pub(crate) fn reserve(&mut self, now: u64, time: u64) -> u64 {
         let idle = self.free < now;
         let start = if idle { now } else { self.free };
         let fraction = if idle { 0 } else { self.fraction };
@@ -112,7 +112,7 @@ impl WireTimeline {
 
     /// Extends the reservation by `time`, in 2^-16 ps, as busy time.
     #[inline]
-    pub(crate) fn spend(&mut self, time: u64) {
+    pub(crate) fn occupy(&mut self, time: u64) {
         let elapsed = u64::from(self.fraction) + time;
         self.free += elapsed >> FRACTION;
         self.busy += elapsed >> FRACTION;
@@ -120,7 +120,7 @@ impl WireTimeline {
     }
 
     /// Extends the reservation by `picos` for retries of earlier flits. This time does not count as busy.
-    pub(crate) fn hold(&mut self, picos: u64) {
+    pub(crate) fn extend_for_retries(&mut self, picos: u64) {
         self.free += picos;
     }
 

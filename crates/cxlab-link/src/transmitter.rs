@@ -36,7 +36,7 @@ pub struct DirectionStats {
     pub flits: u64,
     /// All bytes sent, headers and padding included.
     pub bytes: u64,
-    /// Bytes of 64-byte lines, and of CXL.io payloads, among them.
+    /// Bytes of 64-byte cache lines, and of CXL.io payloads, among them.
     pub payload_bytes: u64,
     /// Time that the wire was busy, in picoseconds.
     pub busy_ps: u64,
@@ -83,7 +83,8 @@ impl CodedDeparture {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Transmitter {
-    line: WireTimeline,
+    /// Until when the wire is reserved, and how long it was busy.
+    wire: WireTimeline,
     /// Messages without and with data sent since measurement began.
     sent: [u64; 2],
     units: SendUnits,
@@ -101,7 +102,7 @@ const _: () = assert!(offset_of!(Transmitter, units) + size_of::<SendUnits>() ==
 
 save_state!(Transmitter {
     values: sent, credits_end;
-    states: line, errors, units, io;
+    states: wire, errors, units, io;
     built: bytes;
 });
 
@@ -154,18 +155,18 @@ impl Transmitter {
                 let format = params.flit_format();
                 SendUnits::Flits(FlitTransmitter::new(
                     format,
-                    WireTimeline::of(format.bytes(), rate),
+                    WireTimeline::time_of(format.bytes(), rate),
                 ))
             }
             Transmission::Packet => {
-                SendUnits::Packets(bytes.map(|bytes| WireTimeline::of(bytes, rate)))
+                SendUnits::Packets(bytes.map(|bytes| WireTimeline::time_of(bytes, rate)))
             }
         };
-        let staging = WireTimeline::picos(WireTimeline::of(params.packet.staging.0, rate));
+        let staging = WireTimeline::picos(WireTimeline::time_of(params.packet.staging.0, rate));
         let staging = u32::try_from(staging).unwrap_or(u32::MAX);
         let errors = FlitErrors::of(params, seed, name).map(Box::new);
         Transmitter {
-            line: WireTimeline::new(staging, errors.is_none()),
+            wire: WireTimeline::new(staging, errors.is_none()),
             sent: [0, 0],
             units,
             errors,
@@ -198,7 +199,7 @@ impl Transmitter {
     )> {
         match &mut self.units {
             SendUnits::Packets(_) => None,
-            SendUnits::Flits(flits) => Some((flits, &mut self.line, &mut self.errors)),
+            SendUnits::Flits(flits) => Some((flits, &mut self.wire, &mut self.errors)),
         }
     }
 
@@ -231,19 +232,19 @@ impl Transmitter {
         channel: Channel,
         extent: impl FnOnce() -> Extent,
     ) -> Result<Departure, SimTime> {
-        let (SendUnits::Packets(time), true) = (&self.units, self.line.faultless) else {
+        let (SendUnits::Packets(time), true) = (&self.units, self.wire.faultless) else {
             let trailer = channel == Channel::M2sRwd && has_trailer(extent());
             return self.send_elaborate(now, channel, trailer).decoded();
         };
-        if self.line.is_full(now.0) {
-            return Err(SimTime(self.line.free()));
+        if self.wire.is_full(now.0) {
+            return Err(SimTime(self.wire.free()));
         }
         let class = usize::from(channel.carries_data());
-        let start = self.line.promise(now.0, time[class]);
+        let start = self.wire.reserve(now.0, time[class]);
         self.sent[class] += 1;
         Ok(Departure {
             start: SimTime(start),
-            end: SimTime(self.line.free()),
+            end: SimTime(self.wire.free()),
         })
     }
 
@@ -277,8 +278,8 @@ impl Transmitter {
         let class = usize::from(channel.carries_data());
         let departure = match &mut self.units {
             SendUnits::Flits(flits) => {
-                let (line, errors) = (&mut self.line, &mut self.errors);
-                flits.send(line, errors, now.0, channel, trailer)
+                let (wire, errors) = (&mut self.wire, &mut self.errors);
+                flits.send(wire, errors, now.0, channel, trailer)
             }
             SendUnits::Packets(time) => {
                 let time = time[class];
@@ -296,39 +297,39 @@ impl Transmitter {
     /// The time until which the packet cannot go. The packet has not been sent then.
     fn send_io(&mut self, now: SimTime, packet: IoPacket) -> Result<Departure, SimTime> {
         let mut bytes = packet.bytes[0];
-        if let Some((flits, line, errors)) = self.flits_mut() {
-            flits.flush(line, errors, now.0)?;
+        if let Some((flits, wire, errors)) = self.flits_mut() {
+            flits.flush(wire, errors, now.0)?;
             bytes = flits.io_bytes(packet.bytes);
         }
-        if self.line.is_full(now.0) {
-            return Err(SimTime(self.line.free()));
+        if self.wire.is_full(now.0) {
+            return Err(SimTime(self.wire.free()));
         }
         let start = self
-            .line
-            .promise(now.0, WireTimeline::of(bytes, self.io.rate));
+            .wire
+            .reserve(now.0, WireTimeline::time_of(bytes, self.io.rate));
         self.io.sent += 1;
         self.io.bytes += bytes;
         self.io.payload += packet.payload;
         Ok(Departure {
             start: SimTime(start),
-            end: SimTime(self.line.free()),
+            end: SimTime(self.wire.free()),
         })
     }
 
     /// Sends a packet that takes `time`, in 2^-16 ps.
     fn send_packet(&mut self, now: u64, time: u64) -> Result<Departure, SimTime> {
-        if self.line.is_full(now) {
-            return Err(SimTime(self.line.free()));
+        if self.wire.is_full(now) {
+            return Err(SimTime(self.wire.free()));
         }
-        let start = self.line.promise(now, time);
+        let start = self.wire.reserve(now, time);
         if let Some(errors) = &mut self.errors {
             let broken = errors.begin(1);
-            self.line
-                .hold(errors.delay(broken, WireTimeline::picos(time)));
+            self.wire
+                .extend_for_retries(errors.delay(broken, WireTimeline::picos(time)));
         }
         Ok(Departure {
             start: SimTime(start),
-            end: SimTime(self.line.free()),
+            end: SimTime(self.wire.free()),
         })
     }
 
@@ -351,13 +352,13 @@ impl Transmitter {
     #[cold]
     pub(crate) fn send_credits(&mut self, now: SimTime) -> SimTime {
         self.begin_flits(now);
-        let Some((flits, line, _)) = self.flits_mut() else {
+        let Some((flits, wire, _)) = self.flits_mut() else {
             return now;
         };
-        let start = line.free().max(now.0);
-        if line.free() <= now.0 && flits.has_control_flits() && flits.is_empty() {
-            line.idle_until(now.0);
-            flits.send_control(line);
+        let start = wire.free().max(now.0);
+        if wire.free() <= now.0 && flits.has_control_flits() && flits.is_empty() {
+            wire.idle_until(now.0);
+            flits.send_control(wire);
         }
         let end = SimTime(start + flits.flit_ps());
         self.sends_credits_until(end);
@@ -373,8 +374,8 @@ impl Transmitter {
     /// link accepts a message of any class while few enough bytes are staged.
     #[inline]
     pub fn closed_until(&self, now: SimTime) -> Option<SimTime> {
-        let closed = self.line.is_full(now.0) && self.flits().is_none();
-        closed.then_some(SimTime(self.line.free()))
+        let closed = self.wire.is_full(now.0) && self.flits().is_none();
+        closed.then_some(SimTime(self.wire.free()))
     }
 
     /// How far beyond `now` the wire is reserved, in picoseconds. A flit whose time has come counts, even
@@ -382,10 +383,10 @@ impl Transmitter {
     #[inline]
     pub fn backlog_ps(&mut self, now: SimTime) -> u64 {
         self.begin_flits(now);
-        self.line.backlog(now.0)
+        self.wire.backlog(now.0)
     }
 
-    /// Approximate time of a line with its header, in picoseconds, for congestion estimates.
+    /// Approximate time of a cache line with its header, in picoseconds, for congestion estimates.
     pub fn line_time_ps(&self) -> u64 {
         match &self.units {
             SendUnits::Flits(flits) => (flits.flit_ps() * 80 / flits.bytes()).max(1),
@@ -395,17 +396,17 @@ impl Transmitter {
 
     /// Begins every flit whose start is before `now`.
     fn begin_flits(&mut self, now: SimTime) {
-        if let Some((flits, line, errors)) = self.flits_mut() {
-            flits.begin_until(line, errors, now.0);
+        if let Some((flits, wire, errors)) = self.flits_mut() {
+            flits.begin_until(wire, errors, now.0);
         }
     }
 
     /// When the last byte of everything sent so far leaves, including flits that carry only credits.
     pub(crate) fn last_end(&mut self) -> SimTime {
-        if let Some((flits, line, errors)) = self.flits_mut() {
-            flits.drain(line, errors);
+        if let Some((flits, wire, errors)) = self.flits_mut() {
+            flits.drain(wire, errors);
         }
-        SimTime(self.line.free()).max(self.credits_end)
+        SimTime(self.wire.free()).max(self.credits_end)
     }
 
     /// Brings the statistics up to `now` and returns them.
@@ -421,7 +422,7 @@ impl Transmitter {
             flits: flits + self.io.sent,
             bytes: bytes + self.io.bytes,
             payload_bytes: 64 * long + self.io.payload,
-            busy_ps: self.line.busy(),
+            busy_ps: self.wire.busy(),
             retries: self.errors.as_deref().map_or(0, FlitErrors::retries),
         }
     }
@@ -429,7 +430,7 @@ impl Transmitter {
     /// Resets the statistics at the start of measurement.
     pub(crate) fn reset_stats(&mut self, now: SimTime) {
         self.begin_flits(now);
-        self.line.reset();
+        self.wire.reset();
         self.sent = [0, 0];
         (self.io.sent, self.io.bytes, self.io.payload) = (0, 0, 0);
         if let SendUnits::Flits(flits) = &mut self.units {
@@ -440,6 +441,7 @@ impl Transmitter {
         }
     }
 }
+
 /// Whether byte enables follow a line.
 #[inline(always)]
 fn has_trailer(extent: Extent) -> bool {

@@ -21,7 +21,7 @@ pub struct WaitTimes {
 impl WaitTimes {
     /// Adds the wait to the stages of a message that waited for the wire in `stage`.
     #[inline]
-    pub fn note(self, stage: LongStage, message: &mut Message) {
+    pub fn add_to_stages(self, stage: LongStage, message: &mut Message) {
         message.stages.add(stage, self.queue);
         message.stages.add(LongStage::Credits, self.credits);
     }
@@ -34,13 +34,15 @@ struct StarvedBuffer {
     /// Start of the current starvation, in picoseconds, possibly in the future. `None` if the
     /// buffer is not starved.
     since: Option<u64>,
+    /// Sum of the starvations that have ended, in picoseconds.
     total: u64,
 }
 
 impl StarvedBuffer {
-    fn at(&self, now: u64) -> u64 {
-        let running = self.since.map_or(0, |since| now.saturating_sub(since));
-        self.total + running
+    /// How long the buffer has been starved up to `now`, in picoseconds.
+    fn total_until(&self, now: u64) -> u64 {
+        let current = self.since.map_or(0, |since| now.saturating_sub(since));
+        self.total + current
     }
 }
 
@@ -58,16 +60,16 @@ pub struct PortWaits {
 impl PortWaits {
     /// How long the buffer has been starved up to `now`, in picoseconds.
     pub(crate) fn starved_ps(&self, buffer: u8, now: u64) -> u64 {
-        let found = self.starved.iter().find(|one| one.buffer == buffer);
-        found.map_or(0, |one| one.at(now))
+        let found = self.starved.iter().find(|starved| starved.buffer == buffer);
+        found.map_or(0, |starved| starved.total_until(now))
     }
 
     /// Records that the buffer has no credit although the wire has room from `since` on. Returns true if
     /// the buffer was not starved before.
     pub(crate) fn starve(&mut self, buffer: u8, since: u64) -> bool {
-        let found = self.starved.iter_mut().find(|one| one.buffer == buffer);
-        match found {
-            Some(one) => one.since.replace(one.since.unwrap_or(since)).is_none(),
+        let mut known = self.starved.iter_mut();
+        match known.find(|starved| starved.buffer == buffer) {
+            Some(known) => known.since.replace(known.since.unwrap_or(since)).is_none(),
             None => {
                 self.starved.push(StarvedBuffer {
                     buffer,
@@ -82,10 +84,10 @@ impl PortWaits {
     /// Ends the starvation, at `now`, of the buffers that have a credit. Returns their number.
     pub(crate) fn feed(&mut self, now: u64, has_credit: impl Fn(u8) -> bool) -> u8 {
         let mut ended = 0;
-        for one in &mut self.starved {
-            if one.since.is_some() && has_credit(one.buffer) {
-                one.total = one.at(now);
-                one.since = None;
+        for starved in &mut self.starved {
+            if starved.since.is_some() && has_credit(starved.buffer) {
+                starved.total = starved.total_until(now);
+                starved.since = None;
                 ended += 1;
             }
         }

@@ -82,6 +82,7 @@ impl<P: Payload> Ctx<'_, P> {
         self.now
     }
 
+    /// The key of the component's next event, at time `at`.
     #[inline]
     fn next_key(&mut self, at: SimTime) -> EventKey {
         let order = u64::from(self.account.id) << EventKey::SEQUENCE_BITS | self.account.sequence;
@@ -92,10 +93,10 @@ impl<P: Payload> Ctx<'_, P> {
     /// Sends `payload` through `port`, to arrive at time `at`.
     ///
     /// # Panics
-    /// As [`Ctx::place`].
+    /// As [`Ctx::send_in_place`].
     #[inline(always)]
     pub fn send(&mut self, port: u16, at: SimTime, payload: P) {
-        *self.place(port, at) = payload;
+        *self.send_in_place(port, at) = payload;
     }
 
     /// Sends through `port`, to arrive at time `at`, the payload that the caller writes to
@@ -108,7 +109,7 @@ impl<P: Payload> Ctx<'_, P> {
     /// If the port has no wire, or if `at` is sooner than the wire's
     /// [minimum latency](super::Wire::min_latency) allows: both are errors of the model.
     #[inline(always)]
-    pub fn place(&mut self, port: u16, at: SimTime) -> &mut P {
+    pub fn send_in_place(&mut self, port: u16, at: SimTime) -> &mut P {
         let (block, key, target) = self.leave(port, at);
         self.lane.push(block, key, target)
     }
@@ -137,7 +138,7 @@ impl<P: Payload> Ctx<'_, P> {
     /// Within a thread the payload is not copied.
     ///
     /// # Panics
-    /// As [`Ctx::place`], and if no payload has arrived or it was passed on or kept.
+    /// As [`Ctx::send_in_place`], and if no payload has arrived or it was passed on or kept.
     #[inline(always)]
     pub fn pass_on(&mut self, port: u16, at: SimTime) -> &mut P {
         let arrived = self.keep();
@@ -175,7 +176,7 @@ impl<P: Payload> Ctx<'_, P> {
     /// caller may change it.
     ///
     /// # Panics
-    /// As [`Ctx::place`], and if `kept` is the default [`KeptPayload`].
+    /// As [`Ctx::send_in_place`], and if `kept` is the default [`KeptPayload`].
     #[inline(always)]
     pub fn send_kept(&mut self, kept: KeptPayload, port: u16, at: SimTime) -> &mut P {
         assert!(kept.is_some(), "nothing was kept");
@@ -195,10 +196,10 @@ impl<P: Payload> Ctx<'_, P> {
         (route.block, self.next_key(at), target)
     }
 
-    /// Asks for a call of [`Component::wake`](super::Component::wake) with `token` at time `at`, which
+    /// Requests a call of [`Component::wake`](super::Component::wake) with `token` at time `at`, which
     /// may be now.
     ///
-    /// A wake-up cannot be cancelled: a component that has changed its mind ignores it. A wake-up at the
+    /// A wake-up cannot be cancelled: a component that no longer needs it ignores it. A wake-up at the
     /// current time is handled after this event, in the [order](super::Component#order-of-events) of the
     /// events that are then pending.
     ///
@@ -215,8 +216,8 @@ impl<P: Payload> Ctx<'_, P> {
     /// Takes the place in the order of a wake-up whose time is not known yet. Between two runs,
     /// [`Simulation::wake_reserved`](crate::Simulation::wake_reserved) gives it a time.
     ///
-    /// A wake-up that is asked for in this way has the same [order](super::Component#order-of-events) as one that
-    /// [`Ctx::wake_at`] would have asked for now. So it makes no difference when its time becomes known.
+    /// The wake-up has the same [order](super::Component#order-of-events) as one that [`Ctx::wake_at`] would request
+    /// now. So it makes no difference when its time becomes known.
     pub fn reserve_wake(&mut self) -> ReservedWake {
         ReservedWake(self.next_key(SimTime::ZERO).order)
     }

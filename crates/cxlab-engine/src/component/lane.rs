@@ -54,13 +54,13 @@ impl<P> Default for Outgoing<P> {
 
 impl<P: Payload> Outgoing<P> {
     /// Distance, in events, at which memory of later events is prefetched for writing: the core of the
-    /// receiving partition has read it last.
+    /// receiving partition has read it last. Chosen by measurement (`docs/notebook/performance.md`).
     const AHEAD: usize = 8;
 
     /// Adds an event and returns a reference to its payload.
     fn write(&mut self, key: EventKey, target: Target, payload: P) -> &mut P {
         self.earliest = self.earliest.min(key.time);
-        let at = self.events.len();
+        let index = self.events.len();
         self.events.push(CrossEvent {
             key,
             target,
@@ -69,7 +69,7 @@ impl<P: Payload> Outgoing<P> {
         if let Some(ahead) = self.events.spare_capacity_mut().get(Self::AHEAD) {
             prefetch_to_write(ahead);
         }
-        &mut self.events[at].payload
+        &mut self.events[index].payload
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Lane<P: Payload> {
     /// with block-by-block execution.
     pub(crate) wheel_of: u16,
     pub(crate) blocks: Blocks,
-    /// Units of work that the monitor has not been told of.
+    /// Units of work that are not in the monitor yet.
     pub(crate) work: u64,
 }
 
@@ -129,7 +129,7 @@ impl<P: Payload> Lane<P> {
     }
 
     /// Begins the events of one of the partition's blocks.
-    pub(crate) fn turn_to(&mut self, block: usize) {
+    pub(crate) fn begin_block(&mut self, block: usize) {
         self.block = self.blocks.first + block as u16;
     }
 
@@ -139,17 +139,17 @@ impl<P: Payload> Lane<P> {
         if block == self.wheel_of {
             self.queue.push(key, target)
         } else {
-            self.place_elsewhere(block, key, target)
+            self.push_elsewhere(block, key, target)
         }
     }
 
     /// Adds an event that does not go into this partition's timing wheel: for another partition, or for a
     /// block of this one.
     #[inline(never)]
-    fn place_elsewhere(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
-        let own = usize::from(block.wrapping_sub(self.blocks.first));
-        if own < self.queue.blocks() {
-            return self.queue.push_to(own, key, target);
+    fn push_elsewhere(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
+        let local_block = usize::from(block.wrapping_sub(self.blocks.first));
+        if local_block < self.queue.blocks() {
+            return self.queue.push_to(local_block, key, target);
         }
         self.cross(block, NOWHERE, key, target)
     }
@@ -167,16 +167,22 @@ impl<P: Payload> Lane<P> {
         if block == self.wheel_of {
             self.queue.pass_on(place, key, target)
         } else {
-            self.pass_elsewhere(block, place, key, target)
+            self.pass_on_elsewhere(block, place, key, target)
         }
     }
 
     /// Makes a new event of the payload at `place`, for another partition or for a block of this one.
     #[inline(never)]
-    fn pass_elsewhere(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
-        let own = usize::from(block.wrapping_sub(self.blocks.first));
-        if own < self.queue.blocks() {
-            return self.queue.pass_to(own, place, key, target);
+    fn pass_on_elsewhere(
+        &mut self,
+        block: u16,
+        place: u32,
+        key: EventKey,
+        target: Target,
+    ) -> &mut P {
+        let local_block = usize::from(block.wrapping_sub(self.blocks.first));
+        if local_block < self.queue.blocks() {
+            return self.queue.pass_to(local_block, place, key, target);
         }
         self.queue.release(place);
         self.cross(block, place, key, target)
@@ -205,15 +211,15 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Adds an event to the digest.
+    /// Adds an event to the digest. `content` identifies the payload and its port, or the token of a wake-up.
     #[inline]
-    pub(crate) fn absorb(&mut self, key: EventKey, what: u64) {
-        let word = key.time ^ key.order.rotate_left(17) ^ what.rotate_left(34);
+    pub(crate) fn absorb(&mut self, key: EventKey, content: u64) {
+        let word = key.time ^ key.order.rotate_left(17) ^ content.rotate_left(34);
         self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
 }
 
 /// Combines the digests of components, in the order of their numbers, into the digest of the run.
 pub(crate) fn combine_digests(digests: impl Iterator<Item = u64>) -> u64 {
-    digests.fold(0, |all, one| mix(all.rotate_left(1) ^ one))
+    digests.fold(0, |run, digest| mix(run.rotate_left(1) ^ digest))
 }

@@ -113,17 +113,17 @@ proptest! {
                 let firsts = [0, 1, 2].map(|block| heaps[block].next_time());
                 let earliest = firsts.into_iter().min().unwrap();
                 prop_assert_eq!(queue.next_time(), earliest);
-                prop_assert_eq!(queue.turns().open(end), earliest < end);
+                prop_assert_eq!(queue.block_queues().open(end), earliest < end);
                 if earliest >= end {
                     break;
                 }
                 let window = earliest.saturating_add(span).min(end);
                 for block in (0..3).filter(|block| firsts[*block] < window) {
-                    prop_assert_eq!(queue.turns().turn(), Some(block));
-                    let mut known: Vec<_> = (0..).map_while(|at| queue.coming(at)).map(|(to, _)| to).collect();
+                    prop_assert_eq!(queue.block_queues().begin_block(), Some(block));
+                    let mut known: Vec<_> = (0..).map_while(|behind| queue.coming(behind)).map(|(to, _)| to).collect();
                     known.reverse();
-                    while let Some(event) = queue.turns().pop() {
-                        if queue.turns().pass() {
+                    while let Some(event) = queue.block_queues().pop() {
+                        if queue.block_queues().pass() {
                             prop_assert!(known.pop().is_some());
                         }
                         let other = heaps[block].pop_before(window).unwrap();
@@ -151,7 +151,7 @@ proptest! {
                     }
                     prop_assert!(heaps[block].next_time() >= window);
                 }
-                prop_assert_eq!(queue.turns().turn(), None);
+                prop_assert_eq!(queue.block_queues().begin_block(), None);
                 prop_assert_eq!(queue.len(), heaps.iter().map(EventQueue::len).sum::<usize>());
             }
             now = end;

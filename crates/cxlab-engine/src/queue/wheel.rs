@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::block_queues::BlockQueues;
 use super::slab::{NIL, Slab};
-use super::turns::Turns;
 use super::{EventKey, EventQueue, NearEvent, PoppedEvent, Sorter, Target};
 use crate::prefetch::prefetch;
 
@@ -19,13 +19,14 @@ const NEVER: u64 = u64::MAX;
 /// constant, an index modulo it needs no bounds check.
 const SLOTS: usize = 1 << 15;
 
-/// An event in the list of its slot. Entries have the same places as what the events carry, which is
-/// stored in the slab, so that walking a list touches little memory.
+/// An event in the list of its slot. An entry has the same place as the event's payload, which is stored in
+/// the slab, so that walking a list touches little memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct Entry {
     key: EventKey,
     target: Target,
+    /// The place of the next event in the list, or [`NIL`].
     next: u32,
 }
 
@@ -44,7 +45,7 @@ pub struct WheelQueue<T> {
     slab: Slab<T>,
     wheel: Wheel,
     /// Has no blocks where the wheel is used.
-    turns: Turns,
+    block_queues: BlockQueues,
 }
 
 /// The slots of the timing wheel with their events.
@@ -70,7 +71,7 @@ struct Wheel {
     sorter: Sorter,
     /// For each of two prefetch stages: the number of events in `current`, from its beginning, that have
     /// not been prefetched.
-    asked: [u32; 2],
+    unfetched: [u32; 2],
     /// Absolute number of the active slot: time divided by the width of a slot.
     slot: u64,
     /// Absolute number of the first occupied slot after the active one.
@@ -103,7 +104,7 @@ impl<T: Copy + Default> WheelQueue<T> {
         WheelQueue {
             slab: Slab::new(),
             wheel: Wheel::for_components(count),
-            turns: Turns::new(0, 0, 0),
+            block_queues: BlockQueues::new(0, 0, 0),
         }
     }
 
@@ -115,7 +116,7 @@ impl<T: Copy + Default> WheelQueue<T> {
             _ => WheelQueue::for_components(0),
         };
         if counts.len() > 1 {
-            queue.turns = Turns::new(counts.len(), span, time);
+            queue.block_queues = BlockQueues::new(counts.len(), span, time);
         }
         queue.wheel.slot = time >> queue.wheel.shift;
         queue
@@ -124,32 +125,33 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// Calls `show` for all pending events, in no particular order.
     pub(crate) fn for_each(&self, mut show: impl FnMut(EventKey, Target, &T)) {
         let mut show = |key, target, place| show(key, target, self.slab.at(place));
-        self.turns.for_each(&mut show);
+        self.block_queues.for_each(&mut show);
         self.wheel.for_each(&mut show);
     }
 
     /// Number of blocks, at least 1.
     #[inline]
     pub(crate) fn blocks(&self) -> usize {
-        self.turns.count().max(1)
+        self.block_queues.count().max(1)
     }
 
     /// The queues of the blocks.
-    pub(crate) fn turns(&mut self) -> &mut Turns {
-        &mut self.turns
+    pub(crate) fn block_queues(&mut self) -> &mut BlockQueues {
+        &mut self.block_queues
     }
 
     /// Receiver and payload of the event that is `behind` events after the current one,
     /// with block-by-block execution.
     #[inline(always)]
     pub(crate) fn coming(&self, behind: usize) -> Option<(Target, &T)> {
-        let (target, place) = self.turns.coming(behind)?;
+        let (target, place) = self.block_queues.coming(behind)?;
         Some((target, self.slab.at(place)))
     }
 
+    /// Whether the events are in the timing wheel.
     #[inline(always)]
-    fn is_whole(&self) -> bool {
-        self.turns.count() == 0
+    fn uses_wheel(&self) -> bool {
+        self.block_queues.count() == 0
     }
 
     /// Adds an event for a component of this block.
@@ -175,14 +177,14 @@ impl<T: Copy + Default> WheelQueue<T> {
         key: EventKey,
         target: Target,
     ) -> &mut T {
-        match self.is_whole() {
+        match self.uses_wheel() {
             true => self.wheel.insert(key, target, place),
-            false => self.turns.push_to(block, key, target, place),
+            false => self.block_queues.push_to(block, key, target, place),
         }
         self.slab.at_mut(place)
     }
 
-    /// What the popped event with this place carries, to be changed.
+    /// The payload of the popped event with this place, to be changed.
     #[inline]
     pub(crate) fn carried_mut(&mut self, place: u32) -> &mut T {
         self.slab.at_mut(place)
@@ -196,11 +198,11 @@ impl<T: Copy + Default> WheelQueue<T> {
         place
     }
 
-    /// Receiver and payload of the first of the next `ahead` events of the active slot that prefetch
-    /// stage `what` (0 or 1) has not had yet.
+    /// Receiver and payload of the first of the next `ahead` events of the active slot to which prefetch
+    /// stage `stage` (0 or 1) has not been applied yet.
     #[inline(always)]
-    pub(crate) fn ask_ahead(&mut self, what: usize, ahead: usize) -> Option<(Target, &T)> {
-        let (target, place) = self.wheel.ask_ahead(what, ahead)?;
+    pub(crate) fn next_to_prefetch(&mut self, stage: usize, ahead: usize) -> Option<(Target, &T)> {
+        let (target, place) = self.wheel.next_to_prefetch(stage, ahead)?;
         Some((target, self.slab.at(place)))
     }
 
@@ -214,8 +216,8 @@ impl<T: Copy + Default> WheelQueue<T> {
 
 impl Wheel {
     /// A wheel whose slots have one or two events: 64 ps wide in small systems, narrower and
-    /// more in systems with more components. The horizon is always 524 ns, more than a hop or a
-    /// DRAM access takes.
+    /// more in systems with more components (limits *assumed*). The horizon is always 524 ns, more than
+    /// a hop or a DRAM access takes.
     fn for_components(count: usize) -> Self {
         let shift = match count {
             0..=64 => 6,
@@ -237,7 +239,7 @@ impl Wheel {
             words: [0; SLOTS / 4096],
             current: Vec::new(),
             sorter: Sorter::default(),
-            asked: [0; 2],
+            unfetched: [0; 2],
             slot: 0,
             next: NEVER,
             fetched: NIL,
@@ -263,7 +265,7 @@ impl Wheel {
 
     /// Makes the first occupied slot after the active one the active slot.
     #[inline(always)]
-    fn turn(&mut self) {
+    fn begin_next_slot(&mut self) {
         let index = self.index(self.next);
         self.slot = self.next;
         self.fetched = NIL;
@@ -288,14 +290,14 @@ impl Wheel {
     fn occupied_after(&self, word: usize) -> u64 {
         let (words, count) = (&self.words, self.mask / 4096 + 1);
         let first = (word + 1) & (self.mask / 64);
-        let at = first / 64;
-        // First the words from `first` on, then those before it.
-        let ahead = words[at % words.len()] & (!0 << (first % 64));
-        let others = (1..=count).map(|step| (at + step) & (count - 1));
-        let others = others.map(|at| (at, words[at % words.len()]));
-        for (at, words) in std::iter::once((at, ahead)).chain(others) {
+        let group = first / 64;
+        // First the words from `first` on, then those before it, in groups that have one entry in `words`.
+        let ahead = words[group % words.len()] & (!0 << (first % 64));
+        let others = (1..=count).map(|step| (group + step) & (count - 1));
+        let others = others.map(|group| (group, words[group % words.len()]));
+        for (group, words) in std::iter::once((group, ahead)).chain(others) {
             if words != 0 {
-                let word = at * 64 + words.trailing_zeros() as usize;
+                let word = group * 64 + words.trailing_zeros() as usize;
                 let bits = self.occupied[word % (SLOTS / 64)];
                 let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
                 return self.slot + (index.wrapping_sub(self.slot) & self.mask as u64);
@@ -330,7 +332,7 @@ impl Wheel {
         }
         let target = self.entries[place as usize].target;
         if rest == NIL {
-            self.turn();
+            self.begin_next_slot();
         } else {
             self.fetched = NIL;
             self.heads[index] = rest;
@@ -349,16 +351,13 @@ impl Wheel {
             return false;
         }
         if self.next == slot {
-            let mut at = self.next_head();
-            self.turn();
-            while at != NIL {
-                let entry = &self.entries[at as usize];
-                self.current.push(NearEvent {
-                    key: entry.key,
-                    target: entry.target,
-                    place: at,
-                });
-                at = entry.next;
+            let mut place = self.next_head();
+            self.begin_next_slot();
+            while place != NIL {
+                let entry = &self.entries[place as usize];
+                let (key, target) = (entry.key, entry.target);
+                self.current.push(NearEvent { key, target, place });
+                place = entry.next;
             }
         }
         if self.overflow_slot == slot {
@@ -366,7 +365,7 @@ impl Wheel {
             self.activate_overflow();
         }
         self.sorter.sort(&mut self.current);
-        self.asked = [self.current.len() as u32; 2];
+        self.unfetched = [self.current.len() as u32; 2];
         true
     }
 
@@ -389,40 +388,38 @@ impl Wheel {
 
     /// Adds an event that is in the active slot or beyond the horizon.
     #[inline(never)]
-    fn push_elsewhere(&mut self, key: EventKey, target: Target, at: u32) {
+    fn push_elsewhere(&mut self, key: EventKey, target: Target, place: u32) {
         let slot = key.time >> self.shift;
         if slot <= self.slot {
-            let behind = self.current.partition_point(|other| other.key > key);
-            let place = at;
-            self.current
-                .insert(behind, NearEvent { key, target, place });
+            let later = self.current.partition_point(|other| other.key > key);
+            self.current.insert(later, NearEvent { key, target, place });
         } else {
-            self.overflow.push(Reverse((key, at)));
+            self.overflow.push(Reverse((key, place)));
             self.overflow_slot = self.overflow_slot.min(slot);
         }
     }
 
     /// Adds an event to its slot.
     #[inline(always)]
-    fn insert(&mut self, key: EventKey, target: Target, at: u32) {
-        let next = self.link(key, target, at);
+    fn insert(&mut self, key: EventKey, target: Target, place: u32) {
+        let next = self.link(key, target, place);
         // Each field is written by itself, so that no copy of the entry is built first.
-        match self.entries.get_mut(at as usize) {
+        match self.entries.get_mut(place as usize) {
             Some(entry) => (entry.key, entry.target, entry.next) = (key, target, next),
-            None => self.grow(at, key, target, next),
+            None => self.grow(place, key, target, next),
         }
     }
 
     /// Makes an event the first in the list of its slot; returns the place of the event after it.
     #[inline(always)]
-    fn link(&mut self, key: EventKey, target: Target, at: u32) -> u32 {
+    fn link(&mut self, key: EventKey, target: Target, place: u32) -> u32 {
         let slot = key.time >> self.shift;
         if slot.wrapping_sub(self.slot + 1) >= self.mask as u64 {
-            self.push_elsewhere(key, target, at);
+            self.push_elsewhere(key, target, place);
             return NIL;
         }
         let index = self.index(slot);
-        let after = std::mem::replace(&mut self.heads[index], at);
+        let after = std::mem::replace(&mut self.heads[index], place);
         let word = &mut self.occupied[index / 64];
         if *word == 0 {
             self.words[index / 4096] |= 1 << (index / 64 % 64);
@@ -432,22 +429,22 @@ impl Wheel {
         after
     }
 
-    /// Extends the table of entries to place `at`, and writes this entry.
+    /// Extends the table of entries to `place`, and writes this entry.
     #[cold]
-    fn grow(&mut self, at: u32, key: EventKey, target: Target, next: u32) {
-        self.entries.resize(at as usize, Entry::NONE);
+    fn grow(&mut self, place: u32, key: EventKey, target: Target, next: u32) {
+        self.entries.resize(place as usize, Entry::NONE);
         self.entries.push(Entry { key, target, next });
     }
 
-    /// The next event to prefetch, as in [`WheelQueue::ask_ahead`].
+    /// The next event to prefetch, as in [`WheelQueue::next_to_prefetch`].
     #[inline(always)]
-    fn ask_ahead(&mut self, what: usize, ahead: usize) -> Option<(Target, u32)> {
+    fn next_to_prefetch(&mut self, stage: usize, ahead: usize) -> Option<(Target, u32)> {
         let pending = self.current.len();
-        let left = (self.asked[what] as usize).min(pending);
+        let left = (self.unfetched[stage] as usize).min(pending);
         if left <= pending.saturating_sub(ahead) {
             return None;
         }
-        self.asked[what] = left as u32 - 1;
+        self.unfetched[stage] = left as u32 - 1;
         let NearEvent { target, place, .. } = self.current[left - 1];
         Some((target, place))
     }
@@ -455,13 +452,13 @@ impl Wheel {
     /// Prefetches one more event of the next slot; returns its place.
     #[inline(always)]
     fn fetch_behind(&mut self) -> u32 {
-        let at = match self.fetched {
+        let place = match self.fetched {
             NIL => self.next_head(),
-            at => self.entries[at as usize].next,
+            fetched => self.entries[fetched as usize].next,
         };
-        self.fetched = at;
-        prefetch(&self.entries[at as usize]);
-        at
+        self.fetched = place;
+        prefetch(&self.entries[place as usize]);
+        place
     }
 
     /// Calls `show` for all pending events, in no particular order.
@@ -478,9 +475,9 @@ impl Wheel {
             show(*place);
         }
         for head in self.heads.iter() {
-            let mut at = *head;
-            while at != NIL {
-                at = show(at);
+            let mut place = *head;
+            while place != NIL {
+                place = show(place);
             }
         }
     }
@@ -493,11 +490,11 @@ impl Wheel {
         let overflow = self.overflow.peek();
         let overflow = overflow.map_or(NEVER, |Reverse((key, _))| key.time);
         let mut first = overflow;
-        let mut at = self.next_head();
-        while at != NIL {
-            let entry = &self.entries[at as usize];
+        let mut place = self.next_head();
+        while place != NIL {
+            let entry = &self.entries[place as usize];
             first = first.min(entry.key.time);
-            at = entry.next;
+            place = entry.next;
         }
         first
     }
@@ -541,9 +538,9 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
 
     #[inline]
     fn next_time(&self) -> u64 {
-        match self.is_whole() {
+        match self.uses_wheel() {
             true => self.wheel.next_time(),
-            false => self.turns.next_time(),
+            false => self.block_queues.next_time(),
         }
     }
 

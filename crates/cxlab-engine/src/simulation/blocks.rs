@@ -8,7 +8,7 @@ use crate::partition::clusters;
 /// as fast (`docs/explain/performance.md`).
 const BLOCK: usize = 128;
 
-/// Size below which a partition stays one block.
+/// Size below which a partition stays one block (*assumed*).
 const SMALL: usize = 2 * BLOCK;
 
 /// Least number of blocks of a partition for block-by-block execution. With fewer blocks it is slower: a
@@ -17,19 +17,19 @@ const SMALL: usize = 2 * BLOCK;
 const MANY: usize = 16;
 
 /// Least mean number of events of a block in a window for block-by-block execution (*assumed*).
-const WORTH_TURNING: u128 = 8;
+const WORTH_BLOCKS: u128 = 8;
 
 /// The components of a partition, block by block.
-pub(super) struct Arrangement {
+pub(super) struct BlockArrangement {
     pub(super) blocks: Vec<Vec<usize>>,
     /// The shortest latency of a wire between two blocks, in picoseconds; `u64::MAX` with one block.
     pub(super) span: u64,
 }
 
-impl Arrangement {
+impl BlockArrangement {
     /// All components in one block.
     pub(super) fn whole(members: Vec<usize>) -> Self {
-        Arrangement {
+        BlockArrangement {
             blocks: vec![members],
             span: u64::MAX,
         }
@@ -43,10 +43,10 @@ impl Arrangement {
             sizes.sum()
         };
         if size(&members) < SMALL {
-            return Arrangement::whole(members);
+            return BlockArrangement::whole(members);
         }
-        let own = members.iter().flat_map(|number| &wires[*number]);
-        let mut latencies: Vec<u64> = own.map(|wire| wire.min_latency.0).collect();
+        let wires_of_members = members.iter().flat_map(|number| &wires[*number]);
+        let mut latencies: Vec<u64> = wires_of_members.map(|wire| wire.min_latency.0).collect();
         latencies.sort_unstable();
         latencies.dedup();
         // With the shortest latency as threshold, no components are joined.
@@ -77,12 +77,12 @@ impl Arrangement {
                 }
                 room -= needs;
             }
-            return Arrangement {
+            return BlockArrangement {
                 blocks,
                 span: *latency,
             };
         }
-        Arrangement::whole(members)
+        BlockArrangement::whole(members)
     }
 
     /// Whether there are so many blocks that they do not all fit the caches.
@@ -94,7 +94,7 @@ impl Arrangement {
     pub(super) fn pays(&self, events: u64, picoseconds: u64) -> bool {
         let blocks = self.blocks.len() as u128;
         let in_a_window = u128::from(events) * u128::from(self.span);
-        let enough = u128::from(picoseconds) * WORTH_TURNING * blocks;
+        let enough = u128::from(picoseconds) * WORTH_BLOCKS * blocks;
         blocks > 1 && in_a_window > enough
     }
 }

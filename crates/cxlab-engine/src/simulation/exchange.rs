@@ -35,29 +35,29 @@ type Handover<E> = CacheAligned<Mutex<Vec<E>>>;
 
 /// Cross-partition events `E` of each pair of partitions, and the report of each partition.
 ///
-/// Everything with a `turn` is double-buffered, and windows use the two buffers alternately. A partition
+/// Everything with a `buffer` is double-buffered, and windows use the two buffers alternately. A partition
 /// reads one buffer after the barrier, while others, which may be one window ahead, write the other. So
 /// one barrier for each window suffices.
 pub(super) struct Exchange<E> {
     barrier: Barrier,
-    /// `events[turn][from][to]`
+    /// `events[buffer][from][to]`
     events: [Vec<Vec<Handover<E>>>; 2],
-    /// `told[turn][part]`
-    told: [Vec<CacheAligned<SharedPartitionReport>>; 2],
-    /// An [`WindowAction`] for each turn.
-    after: [AtomicU8; 2],
+    /// `reports[buffer][part]`
+    reports: [Vec<CacheAligned<SharedPartitionReport>>; 2],
+    /// A [`WindowAction`] for each buffer.
+    action_after: [AtomicU8; 2],
 }
 
 impl<E> Exchange<E> {
     /// An exchange between `count` partitions, whose threads spin `spins` times at the barrier
     /// before they sleep.
     pub(super) fn new(count: usize, spins: u32) -> Exchange<E> {
-        let boxes = |_| {
+        let handovers = |_| {
             (0..count)
                 .map(|_| CacheAligned(Mutex::new(Vec::new())))
                 .collect()
         };
-        let told = |_| {
+        let report = |_| {
             CacheAligned(SharedPartitionReport {
                 next: AtomicU64::new(0),
                 handled: AtomicU64::new(0),
@@ -67,14 +67,14 @@ impl<E> Exchange<E> {
         Exchange {
             barrier: Barrier::new(count, spins),
             events: [
-                (0..count).map(boxes).collect(),
-                (0..count).map(boxes).collect(),
+                (0..count).map(handovers).collect(),
+                (0..count).map(handovers).collect(),
             ],
-            told: [
-                (0..count).map(told).collect(),
-                (0..count).map(told).collect(),
+            reports: [
+                (0..count).map(report).collect(),
+                (0..count).map(report).collect(),
             ],
-            after: [AtomicU8::new(0), AtomicU8::new(0)],
+            action_after: [AtomicU8::new(0), AtomicU8::new(0)],
         }
     }
 
@@ -84,48 +84,51 @@ impl<E> Exchange<E> {
 
     /// Hands over the events of a window by swapping vectors: `events` is empty afterwards and keeps the
     /// capacity of an earlier window.
-    pub(super) fn post(&self, turn: usize, from: usize, to: usize, events: &mut Vec<E>) {
-        let there = &self.events[turn][from][to].0;
+    pub(super) fn post(&self, buffer: usize, from: usize, to: usize, events: &mut Vec<E>) {
+        let handover = &self.events[buffer][from][to].0;
         std::mem::swap(
             events,
-            &mut there.lock().unwrap_or_else(PoisonError::into_inner),
+            &mut handover.lock().unwrap_or_else(PoisonError::into_inner),
         );
     }
 
     /// Calls `show` with the events for one partition, in the order of the sending partitions,
     /// and removes them.
-    pub(super) fn take(&self, turn: usize, to: usize, mut show: impl FnMut(&[E])) {
-        for from in &self.events[turn] {
+    pub(super) fn take(&self, buffer: usize, to: usize, mut show: impl FnMut(&[E])) {
+        for from in &self.events[buffer] {
             let mut events = from[to].0.lock().unwrap_or_else(PoisonError::into_inner);
             show(&events);
             events.clear();
         }
     }
 
-    pub(super) fn say(&self, turn: usize, part: usize, said: PartitionReport) {
-        let told = &self.told[turn][part].0;
-        told.next.store(said.next, Ordering::Relaxed);
-        told.handled.store(said.handled, Ordering::Relaxed);
-        told.work.store(said.work, Ordering::Relaxed);
+    /// Writes the report of a partition, for the other threads to read after the barrier.
+    pub(super) fn report(&self, buffer: usize, part: usize, report: PartitionReport) {
+        let shared = &self.reports[buffer][part].0;
+        shared.next.store(report.next, Ordering::Relaxed);
+        shared.handled.store(report.handled, Ordering::Relaxed);
+        shared.work.store(report.work, Ordering::Relaxed);
     }
 
     /// The reports of all partitions, in their order.
-    pub(super) fn said(&self, turn: usize) -> impl Iterator<Item = PartitionReport> {
-        self.told[turn]
+    pub(super) fn reports(&self, buffer: usize) -> impl Iterator<Item = PartitionReport> {
+        self.reports[buffer]
             .iter()
-            .map(|CacheAligned(told)| PartitionReport {
-                next: told.next.load(Ordering::Relaxed),
-                handled: told.handled.load(Ordering::Relaxed),
-                work: told.work.load(Ordering::Relaxed),
+            .map(|CacheAligned(shared)| PartitionReport {
+                next: shared.next.load(Ordering::Relaxed),
+                handled: shared.handled.load(Ordering::Relaxed),
+                work: shared.work.load(Ordering::Relaxed),
             })
     }
 
-    pub(super) fn set_after(&self, turn: usize, after: WindowAction) {
-        self.after[turn].store(after as u8, Ordering::Relaxed);
+    /// Writes the action after this window; called by the thread of the first partition.
+    pub(super) fn set_action(&self, buffer: usize, action: WindowAction) {
+        self.action_after[buffer].store(action as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn after(&self, turn: usize) -> WindowAction {
-        match self.after[turn].load(Ordering::Relaxed) {
+    /// The action of all threads after this window.
+    pub(super) fn action(&self, buffer: usize) -> WindowAction {
+        match self.action_after[buffer].load(Ordering::Relaxed) {
             0 => WindowAction::GoOn,
             1 => WindowAction::Pause,
             _ => WindowAction::Interrupted,

@@ -42,27 +42,27 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Real time before the first trial.
+/// Real time before the first trial (*assumed*).
 const FIRST_TRIAL: Duration = Duration::from_millis(100);
-/// Duration of the shortest trial: long enough for caches to fill and for some hundred windows.
+/// Duration of the shortest trial (*assumed*): long enough for caches to fill and for some hundred windows.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(2);
-/// Duration of a trial, as a fraction of the time so far.
+/// A trial takes the time so far divided by this number (*assumed*).
 const TRIAL_SHARE: u32 = 64;
-/// A trial begins when the time so far is this multiple of its cost, which includes moving components
-/// there and back.
+/// A trial begins when the time so far is this multiple of its cost (*assumed*), which includes moving
+/// components there and back.
 const WORTH: u32 = 40;
 /// Time to move one component to another division, before it has been measured (*assumed*).
 const MOVING: Duration = Duration::from_micros(1);
-/// More threads are kept if they handle events at least this many times as fast.
+/// More threads are kept if they handle events at least this many times as fast (*assumed*).
 const FASTER: f64 = 1.05;
-/// Fewer threads are kept if they handle events at least this many times as fast: they leave
+/// Fewer threads are kept if they handle events at least this many times as fast (*assumed*): they leave
 /// processors to others.
 const AS_FAST: f64 = 0.98;
-/// When the rate of the chosen number of threads falls below this fraction of its rate when it was
-/// chosen, one thread is tried immediately: other programs may have taken the processors.
+/// When the rate of the chosen number of threads falls below this fraction (*assumed*) of its rate when it
+/// was chosen, one thread is tried immediately: other programs may have taken the processors.
 const DEGRADED: f64 = 0.8;
 /// A trial of more threads ends early when their rate, while caches fill, is below this fraction of
-/// the present rate.
+/// the present rate (*assumed*).
 const HOPELESS: f64 = 0.4;
 
 /// Events handled, and the real time that they took.

@@ -8,19 +8,20 @@ use crate::prefetch::{CACHE_LINE, prefetch, prefetch_first};
 use crate::queue::{EventQueue, PoppedEvent, Target, WheelQueue};
 use crate::units::SimTime;
 
-/// Number of events that a thread handles between two accesses to the monitor.
+/// Number of events that a thread handles between two accesses to the monitor (*assumed*).
 pub(super) const LOOK_EVERY: u64 = 4096;
 
-/// Largest number of components without prefetching: they and their events fit the second-level cache,
-/// where prefetching costs more than it saves.
+/// Largest number of components without prefetching (*assumed*): they and their events fit the second-level
+/// cache, where prefetching costs more than it saves.
 const NEAR: usize = 128;
 
 /// Prefetch distances in events with a timing wheel: for the component and the payload of an event, and
 /// for both stages of [`ExecutionHints`]. A line from memory takes as long as two or three events.
+/// Twice these distances are slower (`docs/notebook/performance.md`).
 const AHEAD: [usize; 2] = [6, 2];
 
 /// Prefetch distances in events with block-by-block execution: for the component and the payload of an
-/// event, and for each stage of [`ExecutionHints`]. In large systems most lines come from memory.
+/// event, and for each stage of [`ExecutionHints`] (*assumed*). In large systems most lines come from memory.
 const COMING: [usize; 3] = [12, 6, 3];
 
 /// A component with the engine's data on it. Every event needs these data, so they precede the component,
@@ -47,10 +48,11 @@ pub(super) struct RunningPartition<C: Component> {
 }
 
 impl<C: Component> RunningPartition<C> {
+    /// Starts the components, in the order of their indices.
     pub(super) fn start(&mut self) {
         for (local, cell) in self.cells.iter_mut().enumerate() {
             let block = self.lane.blocks.of_local[local] - self.lane.blocks.first;
-            self.lane.turn_to(usize::from(block));
+            self.lane.begin_block(usize::from(block));
             cell.component.start(&mut Ctx {
                 now: SimTime(self.last),
                 account: &mut cell.account,
@@ -61,6 +63,7 @@ impl<C: Component> RunningPartition<C> {
         }
     }
 
+    /// Lets the receiver of an event handle it.
     #[inline(always)]
     fn dispatch(&mut self, event: PoppedEvent) {
         let PoppedEvent { key, target, place } = event;
@@ -75,12 +78,13 @@ impl<C: Component> RunningPartition<C> {
         if target.is_wake() {
             ctx.lane.queue.release(place);
             ctx.place = NOWHERE;
-            ctx.account.absorb(key, u64::from(target.at) | 1 << 63);
-            cell.component.wake(ctx, target.at);
+            ctx.account
+                .absorb(key, u64::from(target.port_or_token) | 1 << 63);
+            cell.component.wake(ctx, target.port_or_token);
         } else {
-            let what = ctx.received().fingerprint() ^ u64::from(target.at) << 48;
-            ctx.account.absorb(key, what);
-            cell.component.arrive(ctx, target.at as u16);
+            let content = ctx.received().fingerprint() ^ u64::from(target.port_or_token) << 48;
+            ctx.account.absorb(key, content);
+            cell.component.arrive(ctx, target.port_or_token as u16);
             if ctx.place != NOWHERE {
                 ctx.lane.queue.release(ctx.place);
             }
@@ -94,10 +98,10 @@ impl<C: Component> RunningPartition<C> {
     fn fetch_ahead(&mut self) {
         let queue = &mut self.lane.queue;
         queue.fetch_behind();
-        while let Some((target, carried)) = queue.ask_ahead(0, AHEAD[0]) {
+        while let Some((target, carried)) = queue.next_to_prefetch(0, AHEAD[0]) {
             fetch_cell(&self.cells, target, carried);
         }
-        while let Some((target, carried)) = queue.ask_ahead(1, AHEAD[1]) {
+        while let Some((target, carried)) = queue.next_to_prefetch(1, AHEAD[1]) {
             fetch(&self.cells, target, carried);
             fetch_next(&self.cells, target, carried);
         }
@@ -142,10 +146,10 @@ impl<C: Component> RunningPartition<C> {
     }
 
     /// Handles the events of the current block in the window.
-    fn handle_turn(&mut self) -> u64 {
+    fn handle_block(&mut self) -> u64 {
         let mut done = 0;
-        while let Some(event) = self.lane.queue.turns().pop() {
-            let passed = self.lane.queue.turns().pass();
+        while let Some(event) = self.lane.queue.block_queues().pop() {
+            let passed = self.lane.queue.block_queues().pass();
             self.last = event.key.time;
             self.dispatch(event);
             done += 1;
@@ -167,14 +171,14 @@ impl<C: Component> RunningPartition<C> {
     /// window. The order of events of each component, and so every result, is the same.
     fn advance_blocks(&mut self, end: u64, limit: u64) -> u64 {
         let mut done = 0;
-        while done < limit && self.lane.queue.turns().open(end) {
+        while done < limit && self.lane.queue.block_queues().open(end) {
             (0..=COMING[0]).for_each(|behind| self.fetch_coming(behind, fetch_cell));
             (0..=COMING[1]).for_each(|behind| self.fetch_coming(behind, fetch));
             (0..=COMING[2]).for_each(|behind| self.fetch_coming(behind, fetch_next));
             let mut last = self.last;
-            while let Some(block) = self.lane.queue.turns().turn() {
-                self.lane.turn_to(block);
-                done += self.handle_turn();
+            while let Some(block) = self.lane.queue.block_queues().begin_block() {
+                self.lane.begin_block(block);
+                done += self.handle_block();
                 last = last.max(self.last);
             }
             self.last = last;
@@ -263,7 +267,9 @@ fn fetch_cell<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payl
 fn fetch<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
     if !target.is_wake() {
         let component = &cells[target.component()].component;
-        component.hints().prefetch(target.at as u16, carried);
+        component
+            .hints()
+            .prefetch(target.port_or_token as u16, carried);
     }
 }
 
@@ -274,7 +280,7 @@ fn fetch_next<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payl
     if !target.is_wake() {
         let cell = &cells[target.component()];
         let hints = cell.component.hints();
-        let port = hints.prefetch_next(target.at as u16, carried);
+        let port = hints.prefetch_next(target.port_or_token as u16, carried);
         if let Some(route) = port.and_then(|port| cell.routes.get(port as usize)) {
             prefetch(route);
         }

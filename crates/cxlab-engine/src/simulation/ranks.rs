@@ -89,17 +89,17 @@ impl Ranks for LocalRank {
 ///
 /// # Panics
 /// If another rank runs a different program, so that its value cannot be read.
-pub fn share<T: Serialize + DeserializeOwned + Clone>(ranks: &mut dyn Ranks, own: &T) -> Vec<T> {
+pub fn share<T: Serialize + DeserializeOwned + Clone>(ranks: &mut dyn Ranks, value: &T) -> Vec<T> {
     let (rank, size) = (ranks.rank(), ranks.size());
     let mut bytes = Vec::new();
-    write(&mut bytes, own);
+    write(&mut bytes, value);
     let mut into = vec![Vec::new(); size];
     ranks.exchange(&vec![bytes; size], &mut into);
-    let of = |(from, bytes): (usize, &Vec<u8>)| match from == rank {
-        true => own.clone(),
+    let value_of = |(from, bytes): (usize, &Vec<u8>)| match from == rank {
+        true => value.clone(),
         false => read(&mut &bytes[..]),
     };
-    into.iter().enumerate().map(of).collect()
+    into.iter().enumerate().map(value_of).collect()
 }
 
 fn write<T: Serialize>(bytes: &mut Vec<u8>, value: &T) {
@@ -125,7 +125,7 @@ fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> T {
 
 /// What a rank sends to each other rank at the end of a window, before its events for that rank.
 #[derive(Serialize, Deserialize)]
-struct Cover {
+struct WindowHeader {
     /// Time of the earliest pending event, including those for other ranks.
     next: u64,
     interrupted: bool,
@@ -148,10 +148,10 @@ where
     C::Payload: Serialize + DeserializeOwned,
 {
     /// Divides the components into the partitions of the ranks.
-    fn take_places(&mut self, division: &Partition) {
+    fn divide_among_ranks(&mut self, division: &Partition) {
         self.rearrange(division.clone(), self.dense);
         // The next run on threads makes its own division.
-        self.asked = 0;
+        self.requested_parts = 0;
     }
 
     /// Runs the partition of this rank until no rank has an event left, until the time `until`, or until
@@ -168,7 +168,7 @@ where
         monitor: &Monitor,
     ) -> Outcome {
         let rank = ranks.rank();
-        self.take_places(division);
+        self.divide_among_ranks(division);
         self.begin_parts(rank);
         for (other, part) in self.parts.iter_mut().enumerate() {
             if other != rank {
@@ -215,7 +215,7 @@ where
         ranks: &mut dyn Ranks,
     ) -> Result<u64, GatherError> {
         let rank = ranks.rank();
-        self.take_places(division);
+        self.divide_among_ranks(division);
         let mut out = vec![Vec::new(); ranks.size()];
         if rank > 0 {
             out[0] = self.save_part(rank).map_err(GatherError::Refused)?;
@@ -278,29 +278,35 @@ where
         let (rank, size) = (ranks.rank(), ranks.size());
         let mut out = vec![Vec::new(); size];
         let mut into = vec![Vec::new(); size];
-        let mut untold = 0;
+        let mut unreported = 0;
         loop {
             let mut next = self.lane.queue.next_time();
-            for to_one in &mut self.lane.outgoing {
-                next = next.min(std::mem::replace(&mut to_one.earliest, u64::MAX));
+            for outgoing in &mut self.lane.outgoing {
+                next = next.min(std::mem::replace(&mut outgoing.earliest, u64::MAX));
             }
             let mut interrupted = monitor.is_interrupted();
-            for (to, to_one) in self.lane.outgoing.iter_mut().enumerate() {
+            for (to, outgoing) in self.lane.outgoing.iter_mut().enumerate() {
                 if to == rank {
                     continue;
                 }
-                let (bytes, events) = (&mut out[to], to_one.events.len() as u64);
+                let (bytes, events) = (&mut out[to], outgoing.events.len() as u64);
                 bytes.clear();
-                let cover = Cover {
+                let header = WindowHeader {
                     next,
                     interrupted,
                     events,
                 };
-                write(bytes, &cover);
-                for event in to_one.events.drain(..) {
+                write(bytes, &header);
+                for event in outgoing.events.drain(..) {
                     let (key, target) = (event.key, event.target);
                     let receiver = target.component() as u32;
-                    let written = (key.time, key.order, receiver, target.at, event.payload);
+                    let written = (
+                        key.time,
+                        key.order,
+                        receiver,
+                        target.port_or_token,
+                        event.payload,
+                    );
                     write::<Written<C::Payload>>(bytes, &written);
                 }
             }
@@ -310,10 +316,10 @@ where
                     continue;
                 }
                 let mut bytes = &bytes[..];
-                let cover: Cover = read(&mut bytes);
-                next = next.min(cover.next);
-                interrupted |= cover.interrupted;
-                for _ in 0..cover.events {
+                let header: WindowHeader = read(&mut bytes);
+                next = next.min(header.next);
+                interrupted |= header.interrupted;
+                for _ in 0..header.events {
                     let (time, order, receiver, port, payload): Written<C::Payload> =
                         read(&mut bytes);
                     let target = Target::port(receiver, port as u16);
@@ -321,13 +327,13 @@ where
                 }
             }
             if interrupted || next >= until || next == u64::MAX {
-                self.tell(monitor, untold);
+                self.tell(monitor, unreported);
                 return (interrupted, next == u64::MAX);
             }
-            untold += self.advance(next.saturating_add(lookahead).min(until), u64::MAX);
-            if untold >= LOOK_EVERY {
-                self.tell(monitor, untold);
-                untold = 0;
+            unreported += self.advance(next.saturating_add(lookahead).min(until), u64::MAX);
+            if unreported >= LOOK_EVERY {
+                self.tell(monitor, unreported);
+                unreported = 0;
             }
         }
     }

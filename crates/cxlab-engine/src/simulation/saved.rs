@@ -101,8 +101,8 @@ pub(super) fn pending<C: Component>(
         part.lane.queue.for_each(|key, target, carried| {
             let id = part.cells[target.component()].account.id;
             let body = match target.is_wake() {
-                true => Body::Wake(target.at),
-                false => Body::Payload(target.at as u16, *carried),
+                true => Body::Wake(target.port_or_token),
+                false => Body::Payload(target.port_or_token as u16, *carried),
             };
             pending.push((key, id, body));
         });

@@ -301,7 +301,7 @@ fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler
     let mut outcome = simulation.run(threads, SimTime(1), &monitor);
     for until in pauses {
         if !in_blocks {
-            simulation.look_at_balance = u64::MAX;
+            simulation.next_balance_check = u64::MAX;
         }
         outcome = simulation.run(threads, SimTime(*until), &monitor);
     }
@@ -350,7 +350,7 @@ fn neighbours_share_a_block_and_short_wires_are_not_cut() {
         let ring = [wire(switch(at + 1), 4, 500), wire(switch(at + 63), 3, 500)];
         own.chain(ring).collect()
     }));
-    let found = Arrangement::in_blocks(&wires, (0..256).collect());
+    let found = BlockArrangement::in_blocks(&wires, (0..256).collect());
     assert_eq!(found.span, 500);
     let mut block_of = vec![0; 256];
     for (block, members) in found.blocks.iter().enumerate() {
@@ -368,7 +368,7 @@ fn neighbours_share_a_block_and_short_wires_are_not_cut() {
     assert!(found.pays(enough + 1, 500) && !found.pays(enough - 1, 500));
     assert!(!found.pays(0, 0));
     // A small partition stays one block.
-    let few = Arrangement::in_blocks(&wires, (192..256).step_by(2).collect());
+    let few = BlockArrangement::in_blocks(&wires, (192..256).step_by(2).collect());
     assert_eq!((few.blocks.len(), few.span), (1, u64::MAX));
     assert!(!few.pays(1 << 40, 1));
 }

@@ -19,14 +19,16 @@ use crate::prefetch::prefetch;
 use crate::queue::EventQueue;
 
 /// Prefetch distance in cross-partition events, which are in the cache of the processor that wrote them.
+/// Chosen by measurement (`docs/notebook/performance.md`).
 const AHEAD: usize = 14;
 
-/// Number of times that a thread checks for the others before it sleeps. It takes about ten microseconds,
+/// Number of times that a thread checks for the others before it sleeps (*assumed*). It takes about ten microseconds,
 /// a few times as long as most windows. Threads that outnumber the processors do not spin.
 const SPINS: u32 = 2_000;
 
-/// Number of windows between two calls of `pause`, which reads a clock and so takes some ten nanoseconds.
-const ASK_EVERY: u64 = 8;
+/// Number of windows between two calls of `pause` (*assumed*), which reads a clock and so takes some ten
+/// nanoseconds.
+const PAUSE_EVERY: u64 = 8;
 
 /// A partition for another thread to run up to the time `until`.
 struct Job<C: Component> {
@@ -172,7 +174,7 @@ impl<C: Component> Workers<C> {
             pause,
             monitor,
             windows: Windows::default(),
-            untold: 0,
+            unreported: 0,
         };
         let ended = parts[0].run_windows(&exchange, lookahead, until, Some(lead));
         let others = self.others.iter_mut();
@@ -187,15 +189,15 @@ struct LeadThread<'a> {
     monitor: &'a Monitor,
     windows: Windows,
     /// Events that have not been added to the monitor.
-    untold: u64,
+    unreported: u64,
 }
 
 impl LeadThread<'_> {
     /// The action of all threads after the window that ends.
-    fn after(&mut self) -> WindowAction {
+    fn action(&mut self) -> WindowAction {
         match () {
             () if self.monitor.is_interrupted() => WindowAction::Interrupted,
-            () if self.windows.count % ASK_EVERY == ASK_EVERY - 1 && (self.pause)() => {
+            () if self.windows.count % PAUSE_EVERY == PAUSE_EVERY - 1 && (self.pause)() => {
                 WindowAction::Pause
             }
             () => WindowAction::GoOn,
@@ -203,22 +205,24 @@ impl LeadThread<'_> {
     }
 
     /// Adds up the reports of partitions at the end of a window.
-    fn count(&mut self, said: impl Iterator<Item = PartitionReport>) {
-        let (mut sum, mut most, mut work) = (0, 0, 0);
-        for one in said {
-            (sum, most) = (sum + one.handled, one.handled.max(most));
-            work += one.work;
+    fn count(&mut self, reports: impl Iterator<Item = PartitionReport>) {
+        let (mut events, mut busiest, mut work) = (0, 0, 0);
+        for report in reports {
+            events += report.handled;
+            busiest = report.handled.max(busiest);
+            work += report.work;
         }
-        self.windows.events += sum;
-        self.windows.busiest += most;
-        self.untold += sum;
+        self.windows.events += events;
+        self.windows.busiest += busiest;
+        self.unreported += events;
         if work > 0 {
             self.monitor.work.fetch_add(work, Ordering::Relaxed);
         }
     }
 
-    fn tell(&mut self, time: u64) {
-        let events = std::mem::take(&mut self.untold);
+    /// Adds the events since the last call, and the time, to the monitor.
+    fn update_monitor(&mut self, time: u64) {
+        let events = std::mem::take(&mut self.unreported);
         self.monitor.events.fetch_add(events, Ordering::Relaxed);
         self.monitor.time.fetch_max(time, Ordering::Relaxed);
     }
@@ -236,41 +240,42 @@ impl<C: Component> RunningPartition<C> {
     ) -> Option<bool> {
         let _others_go_on = OpenOnPanic(exchange.barrier());
         let me = self.lane.partition as usize;
-        let mut turn = 0;
+        // Which of the two buffers of the exchange the window uses.
+        let mut buffer = 0;
         let mut handled = 0;
         loop {
-            let said = PartitionReport {
-                next: self.post(exchange, turn, me),
+            let report = PartitionReport {
+                next: self.post(exchange, buffer, me),
                 handled,
                 work: std::mem::take(&mut self.lane.work),
             };
-            exchange.say(turn, me, said);
+            exchange.report(buffer, me, report);
             if let Some(lead) = &mut lead {
-                exchange.set_after(turn, lead.after());
+                exchange.set_action(buffer, lead.action());
             }
             if !exchange.barrier().wait() {
                 return Some(true);
             }
-            exchange.take(turn, me, |events| {
-                for (at, event) in events.iter().enumerate() {
-                    if let Some(ahead) = events.get(at + AHEAD) {
+            exchange.take(buffer, me, |events| {
+                for (index, event) in events.iter().enumerate() {
+                    if let Some(ahead) = events.get(index + AHEAD) {
                         prefetch(ahead);
                     }
                     *self.lane.arrive(event.key, event.target) = event.payload;
                 }
             });
             let earliest = exchange
-                .said(turn)
-                .map(|one| one.next)
+                .reports(buffer)
+                .map(|report| report.next)
                 .min()
                 .unwrap_or(u64::MAX);
-            let after = exchange.after(turn);
+            let action = exchange.action(buffer);
             let over = earliest >= until || earliest == u64::MAX;
-            let ends = over || after != WindowAction::GoOn;
+            let ends = over || action != WindowAction::GoOn;
             if let Some(lead) = &mut lead {
-                lead.count(exchange.said(turn));
-                if ends || lead.untold >= LOOK_EVERY {
-                    lead.tell(self.last);
+                lead.count(exchange.reports(buffer));
+                if ends || lead.unreported >= LOOK_EVERY {
+                    lead.update_monitor(self.last);
                 }
                 lead.windows.count += u64::from(!ends);
                 if ends {
@@ -278,24 +283,29 @@ impl<C: Component> RunningPartition<C> {
                 }
             }
             if ends {
-                let interrupted = after == WindowAction::Interrupted;
+                let interrupted = action == WindowAction::Interrupted;
                 return (over || interrupted).then_some(interrupted);
             }
             handled = self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);
-            turn ^= 1;
+            buffer ^= 1;
         }
     }
 
     /// Hands over the cross-partition events of the window. Returns the time of the earliest pending
     /// event, including those handed over.
-    fn post(&mut self, exchange: &Exchange<CrossEvent<C::Payload>>, turn: usize, me: usize) -> u64 {
+    fn post(
+        &mut self,
+        exchange: &Exchange<CrossEvent<C::Payload>>,
+        buffer: usize,
+        me: usize,
+    ) -> u64 {
         let mut earliest = self.lane.queue.next_time();
-        for (to, to_one) in self.lane.outgoing.iter_mut().enumerate() {
-            if to_one.events.is_empty() {
+        for (to, outgoing) in self.lane.outgoing.iter_mut().enumerate() {
+            if outgoing.events.is_empty() {
                 continue;
             }
-            earliest = earliest.min(std::mem::replace(&mut to_one.earliest, u64::MAX));
-            exchange.post(turn, me, to, &mut to_one.events);
+            earliest = earliest.min(std::mem::replace(&mut outgoing.earliest, u64::MAX));
+            exchange.post(buffer, me, to, &mut outgoing.events);
         }
         earliest
     }

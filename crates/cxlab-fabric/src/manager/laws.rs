@@ -65,8 +65,8 @@ impl PoolModel {
         assert_eq!(sum, self.pool.total(), "conserved");
         let runs: u32 = self.pool.free_runs().iter().map(|run| run.blocks).sum();
         assert_eq!(runs, self.pool.free());
-        for (host, own) in self.held.iter().enumerate() {
-            assert_eq!(own.len(), self.pool.of(host) as usize);
+        for (host, blocks) in self.held.iter().enumerate() {
+            assert_eq!(blocks.len(), self.pool.of(host) as usize);
         }
     }
 
@@ -138,11 +138,11 @@ fn every_policy_grants_what_is_free_to_one_host_and_nothing_is_lost() {
     for entry in CATALOG {
         let (mut granted, mut refused, mut taken) = (0, 0, 0);
         for seed in 0..300 {
-            let one = play(entry.name, seed);
-            granted += one.granted;
-            refused += one.refused;
-            taken += one.taken;
-            assert_eq!(one.story, play(entry.name, seed).story, "as before");
+            let model = play(entry.name, seed);
+            granted += model.granted;
+            refused += model.refused;
+            taken += model.taken;
+            assert_eq!(model.story, play(entry.name, seed).story, "as before");
         }
         let name = entry.name;
         let least = granted.min(refused).min(taken);
@@ -176,7 +176,12 @@ fn holes() -> Pool {
 
 fn granted(name: &str, pool: &Pool, host: usize, needs: u32) -> Option<Vec<(u32, u32)>> {
     let blocks = build(name).grant(pool, &demand(host, 2, needs, 0))?;
-    Some(blocks.iter().map(|one| (one.device, one.number)).collect())
+    Some(
+        blocks
+            .iter()
+            .map(|block| (block.device, block.number))
+            .collect(),
+    )
 }
 
 #[test]

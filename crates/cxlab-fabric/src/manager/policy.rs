@@ -30,6 +30,7 @@ pub trait GrantPolicy: std::fmt::Debug + Send + Sync {
     fn check(&self) -> Result<(), ParamError> {
         Ok(())
     }
+
     /// The blocks to grant to a host that needs more blocks than it has. With them, the host has at least
     /// as many as it needs. `None` if the demand is refused, so the host receives no block.
     fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>>;
@@ -110,8 +111,8 @@ struct Static {}
 impl GrantPolicy for Static {
     fn grant(&self, pool: &Pool, demand: &BlockDemand) -> Option<Vec<PoolBlock>> {
         let part = pool.total() as usize / demand.hosts;
-        let own = pool.blocks().skip(demand.host * part).take(part);
-        let free = own.filter(|block| pool.is_free(*block));
+        let of_host = pool.blocks().skip(demand.host * part).take(part);
+        let free = of_host.filter(|block| pool.is_free(*block));
         first(free, demand.needs - demand.has)
     }
 }

@@ -77,7 +77,7 @@ impl SwitchDistances {
         let pairs = self.distance.iter().zip(&other.distance);
         pairs
             .into_iter()
-            .all(|(own, other)| *own != UNREACHABLE || *other == UNREACHABLE)
+            .all(|(links, other)| *links != UNREACHABLE || *other == UNREACHABLE)
     }
 
     /// Sum of all distances, without pairs that have no path.
@@ -137,11 +137,11 @@ fn spread(
         // The nearer of the next known switch and the next found switch goes first.
         let known = waiting.peek().map(|switch| distance[*switch]);
         let found = queue.front().map(|switch: &usize| distance[*switch]);
-        let next = match (known, found) {
+        let nearest = match (known, found) {
             (Some(known), found) if found.is_none_or(|found| known <= found) => waiting.next(),
             _ => queue.pop_front(),
         };
-        let Some(switch) = next else { return };
+        let Some(switch) = nearest else { return };
         for (port, peer) in ports.of(switch).iter().enumerate() {
             if let PortPeer::Switch { index, .. } = *peer
                 && distance[index] == UNREACHABLE

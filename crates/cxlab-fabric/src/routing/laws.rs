@@ -25,8 +25,8 @@ fn parameters(name: &str, requesters: usize, devices: usize) -> Vec<Value> {
         ),
         _ => {
             let mut all = lines(r#"{} {"switches": 5} {"placement": "paired"}"#);
-            let known = |one: &Map<String, Value>| one.keys().all(|key| has_key(name, key));
-            all.retain(|one| one.as_object().is_some_and(known));
+            let known = |params: &Map<String, Value>| params.keys().all(|key| has_key(name, key));
+            all.retain(|params| params.as_object().is_some_and(known));
             all
         }
     }
@@ -263,9 +263,9 @@ fn a_ring_of_eight_with_one_virtual_channel_is_found_to_deadlock() {
     let cycle = check(&graph, tables.ports(), &all, candidates, |_, _, _| false, 1).unwrap_err();
     assert_eq!(cycle.channels.len(), 8, "{cycle}");
     let after = cycle.channels.iter().cycle().skip(1);
-    for (one, next) in cycle.channels.iter().zip(after) {
-        assert_eq!(one.to, next.from, "{cycle}");
-        assert_eq!(one.virtual_channel, next.virtual_channel, "{cycle}");
+    for (channel, next) in cycle.channels.iter().zip(after) {
+        assert_eq!(channel.to, next.from, "{cycle}");
+        assert_eq!(channel.virtual_channel, next.virtual_channel, "{cycle}");
     }
     let increments = |s, from, to| tables.vc_increment(s, from, to);
     let proof = check(&graph, tables.ports(), &all, candidates, increments, 2).unwrap();
@@ -340,11 +340,11 @@ fn without_further_virtual_channels_every_pair_is_joined_on_every_topology_under
                 for device in tables.reachable(requester) {
                     walk(&what, &tables, requester, device);
                     walk(&what, &tables, device, requester);
-                    let (own, least) =
+                    let (links, least) =
                         (tables.hops(requester, device), free.hops(requester, device));
-                    assert!(own >= least, "{what}: {own:?} links of {least:?}");
+                    assert!(links >= least, "{what}: {links:?} links of {least:?}");
                     if tables.paths() != AllowedPaths::UpDown {
-                        assert_eq!(own, least, "{what}");
+                        assert_eq!(links, least, "{what}");
                     }
                 }
             }

@@ -64,8 +64,8 @@ fn centre(distances: &SwitchDistances, switches: usize) -> usize {
 fn forest(ports: &SwitchPorts, root: usize) -> Vec<u16> {
     let mut all = search(ports, root, |_| true);
     while let Some(apart) = all.iter().position(|links| *links == UNREACHABLE) {
-        for (links, own) in all.iter_mut().zip(search(ports, apart, |_| true)) {
-            *links = (*links).min(own);
+        for (links, from_apart) in all.iter_mut().zip(search(ports, apart, |_| true)) {
+            *links = (*links).min(from_apart);
         }
     }
     all

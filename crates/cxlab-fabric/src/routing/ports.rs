@@ -41,21 +41,21 @@ impl SwitchPorts {
     /// [`FabricError::TooManyPorts`] if a port number does not fit in 16 bits.
     pub fn number(graph: &FabricGraph) -> Result<Self, FabricError> {
         graph.check_ports(usize::from(u16::MAX))?;
-        let mut of: Vec<Vec<PortPeer>> = vec![Vec::new(); graph.switches.len()];
+        let mut peers_of: Vec<Vec<PortPeer>> = vec![Vec::new(); graph.switches.len()];
         let mut edges = vec![None; graph.endpoints.len()];
         for attachment in &graph.attachments {
-            let ports = &mut of[attachment.switch];
+            let ports = &mut peers_of[attachment.switch];
             edges[attachment.endpoint] = Some((attachment.switch, ports.len() as u16));
             ports.push(PortPeer::Endpoint(attachment.endpoint));
         }
         for (link, ends) in graph.links.iter().enumerate() {
-            let (at_a, at_b) = (of[ends.a].len() as u16, of[ends.b].len() as u16);
-            of[ends.a].push(PortPeer::Switch {
+            let (at_a, at_b) = (peers_of[ends.a].len() as u16, peers_of[ends.b].len() as u16);
+            peers_of[ends.a].push(PortPeer::Switch {
                 index: ends.b,
                 port: at_b,
                 link,
             });
-            of[ends.b].push(PortPeer::Switch {
+            peers_of[ends.b].push(PortPeer::Switch {
                 index: ends.a,
                 port: at_a,
                 link,
@@ -63,7 +63,7 @@ impl SwitchPorts {
         }
         let mut start = vec![0];
         let mut peers = Vec::new();
-        for ports in of {
+        for ports in peers_of {
             peers.extend(ports);
             start.push(peers.len());
         }

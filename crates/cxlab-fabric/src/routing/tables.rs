@@ -324,8 +324,9 @@ impl RoutingTables {
             let distances = SwitchDistances::measure_up_down(&self.ports, climbs);
             (distances, climbs)
         });
-        let whole = all.filter(|(distances, _)| distances.reaches_all_of(&self.distances));
-        let Some((distances, climbs)) = whole.min_by_key(|(distances, _)| distances.sum()) else {
+        let complete = all.filter(|(distances, _)| distances.reaches_all_of(&self.distances));
+        let Some((distances, climbs)) = complete.min_by_key(|(distances, _)| distances.sum())
+        else {
             unreachable!("an order by distance leads everywhere")
         };
         self.paths = AllowedPaths::UpDown;

@@ -14,8 +14,10 @@ use super::params::Arbitration;
 /// A message that waits in the switch.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct PendingMessage {
+    /// The message itself, which the engine stores.
     #[serde(skip)]
     pub(super) kept: KeptPayload,
+    /// The slot of the next message of the queue or, in a free slot, the next free slot.
     pub(super) next: u32,
     pub(super) arrived: SimTime,
     /// How long the message's buffer had been starved when the message arrived, in picoseconds.
@@ -36,13 +38,13 @@ impl PendingMessage {
 /// Whether the list that starts at `head` is free of cycles and of slots marked in `used`.
 /// Marks its slots there.
 pub(super) fn is_list(slab: &[PendingMessage], head: u32, used: &mut [bool]) -> bool {
-    let mut at = head;
-    while at != NONE {
-        match used.get_mut(at as usize) {
-            Some(place @ false) => *place = true,
+    let mut slot = head;
+    while slot != NONE {
+        match used.get_mut(slot as usize) {
+            Some(used @ false) => *used = true,
             _ => return false,
         }
-        at = slab[at as usize].next;
+        slot = slab[slot as usize].next;
     }
     true
 }
@@ -53,15 +55,18 @@ pub(super) struct OutputQueue {
     pub(super) input: u16,
     /// The queue with the next turn, or [`NO_QUEUE`] for the last one.
     pub(super) after: u16,
-    /// [`BufferId::place`] of the buffer.
-    pub(super) place: u16,
+    /// [`BufferId::table_index`] of the buffer.
+    pub(super) buffer_index: u16,
     /// The buffer at the far end of the output's link.
     pub(super) buffer: BufferId,
+    /// Virtual channel of the output's link.
     pub(super) vc: u8,
+    /// Slots of the oldest and of the newest message, or [`NONE`].
     pub(super) head: u32,
     pub(super) tail: u32,
 }
 
+/// Stands for the number of a queue where there is none.
 pub(super) const NO_QUEUE: u16 = u16::MAX;
 
 /// An output port with the queues in front of it.
@@ -69,17 +74,19 @@ pub(super) struct OutputPort {
     /// The first and the last of the queues with messages, in the order of their turns.
     pub(super) first: u16,
     pub(super) last: u16,
+    /// Time of the earliest wake-up that was requested, or `SimTime::NEVER`.
     pub(super) wake: SimTime,
+    /// Approximate time of a cache line on the wire, in picoseconds.
     pub(super) line_time: u64,
     /// All queues that ever had a message.
     pub(super) queues: Vec<OutputQueue>,
-    /// By input and [`BufferId::place`]: the queue's number plus one. Empty until a message waits. Few
+    /// By input and [`BufferId::table_index`]: the queue's number plus one. Empty until a message waits. Few
     /// outputs of a large switch ever have a queue, and the tables of all outputs would grow with the
     /// square of the number of ports.
     pub(super) queue_of: Vec<u16>,
     /// Number of inputs of the switch.
     pub(super) inputs: u16,
-    /// By [`BufferId::place`]: number of messages that wait.
+    /// By [`BufferId::table_index`]: number of messages that wait.
     pub(super) waiting_for: Vec<u32>,
     pub(super) link: LinkPort,
 }
@@ -104,13 +111,13 @@ impl OutputPort {
         let buffers = self.waiting_for.len();
         self.queue_of.clear();
         if !self.queues.is_empty() {
-            self.queue_of.resize(self.places(), 0);
+            self.queue_of.resize(self.queue_table_len(), 0);
         }
         for (number, queue) in self.queues.iter().enumerate() {
-            let at = usize::from(queue.input) * buffers + usize::from(queue.place);
-            match self.queue_of.get_mut(at) {
-                Some(place @ 0) => *place = number as u16 + 1,
-                _ => return Err(StateError::of_length("queues", at, self.queue_of.len())),
+            let index = usize::from(queue.input) * buffers + usize::from(queue.buffer_index);
+            match self.queue_of.get_mut(index) {
+                Some(entry @ 0) => *entry = number as u16 + 1,
+                _ => return Err(StateError::of_length("queues", index, self.queue_of.len())),
             }
         }
         Ok(())
@@ -119,31 +126,31 @@ impl OutputPort {
     /// Whether every queue with messages has exactly one turn, and no other queue has one.
     pub(super) fn has_turns(&self) -> bool {
         let mut waiting: Vec<bool> = (self.queues.iter().map(|queue| queue.head != NONE)).collect();
-        let (mut at, mut last) = (self.first, NO_QUEUE);
-        while at != NO_QUEUE {
-            match waiting.get_mut(usize::from(at)) {
-                Some(queue @ true) => *queue = false,
+        let (mut number, mut last) = (self.first, NO_QUEUE);
+        while number != NO_QUEUE {
+            match waiting.get_mut(usize::from(number)) {
+                Some(waits @ true) => *waits = false,
                 _ => return false,
             }
-            (last, at) = (at, self.queues[usize::from(at)].after);
+            (last, number) = (number, self.queues[usize::from(number)].after);
         }
         last == self.last && !waiting.contains(&true)
     }
 
     /// Number of entries of `queue_of`.
-    fn places(&self) -> usize {
+    fn queue_table_len(&self) -> usize {
         usize::from(self.inputs) * self.waiting_for.len()
     }
 
-    /// Creates a queue whose number belongs at index `at`; returns the number.
+    /// Creates a queue, whose number is entered at `index` of `queue_of`; returns the number.
     #[cold]
-    pub(super) fn begin_queue(&mut self, at: usize, queue: OutputQueue) -> u16 {
+    pub(super) fn begin_queue(&mut self, index: usize, queue: OutputQueue) -> u16 {
         if self.queue_of.is_empty() {
-            self.queue_of = vec![0; self.places()];
+            self.queue_of = vec![0; self.queue_table_len()];
         }
         let number = self.queues.len() as u16;
         self.queues.push(queue);
-        self.queue_of[at] = number + 1;
+        self.queue_of[index] = number + 1;
         number
     }
 
@@ -175,12 +182,15 @@ impl OutputPort {
         closed: u128,
     ) -> Option<QueueTurn> {
         let mut before = NO_QUEUE;
-        let mut at = self.first;
+        let mut number = self.first;
         let mut oldest = None;
-        while at != NO_QUEUE {
-            let queue = &self.queues[at as usize];
+        while number != NO_QUEUE {
+            let queue = &self.queues[number as usize];
             if closed >> queue.buffer.0 & 1 == 0 {
-                let turn = QueueTurn { queue: at, before };
+                let turn = QueueTurn {
+                    queue: number,
+                    before,
+                };
                 if arbitration == Arbitration::RoundRobin {
                     return Some(turn);
                 }
@@ -190,7 +200,7 @@ impl OutputPort {
                     oldest = Some((age, turn));
                 }
             }
-            (before, at) = (at, queue.after);
+            (before, number) = (number, queue.after);
         }
         oldest.map(|(_, turn)| turn)
     }

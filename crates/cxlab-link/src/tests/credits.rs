@@ -27,10 +27,10 @@ fn named(credits: Credits) -> Vec<(u8, u8)> {
 
 /// Sends a message to a buffer if a credit is at hand. Returns whether it was sent.
 fn goes(flow: &mut FlowControl, buffer: BufferId) -> bool {
-    let Some(place) = flow.with_credit(buffer) else {
+    let Some(state) = flow.with_credit(buffer) else {
         return false;
     };
-    place.spend();
+    state.spend();
     flow.count_sent();
     true
 }
@@ -116,15 +116,15 @@ fn are_conserved(how: CreditReturns) {
         if step % 64 > 0 {
             continue;
         }
-        let all =
+        let buffers =
             (0..vcs).flat_map(|vc| Channel::ALL.map(|class| (class, BufferId::of(class, vc))));
-        for (channel, buffer) in all {
+        for (channel, buffer) in buffers {
             let returning = on_their_way.iter().flat_map(|credits| credits.entries);
             let returning = returning.filter(|(number, _)| *number == buffer.0);
             let returning: u16 = returning.map(|(_, count)| u16::from(count)).sum();
             let held = buffered.iter().filter(|other| **other == buffer).count() as u16;
-            let all = sender.credits(buffer) + returns.waiting(buffer) + held + returning;
-            assert_eq!(all, windows[channel.index()], "{buffer:?}");
+            let sum = sender.credits(buffer) + returns.waiting(buffer) + held + returning;
+            assert_eq!(sum, windows[channel.index()], "{buffer:?}");
         }
     }
 }

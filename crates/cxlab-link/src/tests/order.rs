@@ -20,7 +20,7 @@ struct Node {
     outbox: Outbox,
     script: Vec<Message>,
     /// Tags of the messages sent, in order.
-    went: Vec<u32>,
+    sent_tags: Vec<u32>,
     seen: Vec<Message>,
 }
 
@@ -31,9 +31,9 @@ impl Node {
             let Some(message) = self.script.pop() else {
                 return;
             };
-            let went = |message: &Message, _| self.went.push(message.tag);
+            let record = |message: &Message, _| self.sent_tags.push(message.tag);
             self.outbox
-                .offer(ctx, &mut self.port, 0, message, now, went);
+                .offer(ctx, &mut self.port, 0, message, now, record);
         }
         ctx.wake_at(SimTime(now.0 + 2_000), 1);
     }
@@ -51,15 +51,15 @@ impl Component for Node {
             self.port.release(ctx, buffer);
         }
         if self.port.receive(parcel) {
-            let went = |message: &Message, _| self.went.push(message.tag);
-            self.outbox.pump(ctx, &mut self.port, 0, went);
+            let record = |message: &Message, _| self.sent_tags.push(message.tag);
+            self.outbox.pump(ctx, &mut self.port, 0, record);
         }
     }
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match token {
             0 => {
-                let went = |message: &Message, _| self.went.push(message.tag);
-                self.outbox.wake(ctx, &mut self.port, 0, went);
+                let record = |message: &Message, _| self.sent_tags.push(message.tag);
+                self.outbox.wake(ctx, &mut self.port, 0, record);
             }
             _ => self.go_on(ctx),
         }
@@ -102,7 +102,7 @@ fn simulate(params: &LinkParams, script: Vec<Message>) -> (Vec<u32>, Vec<Message
         ),
         outbox: Outbox::default(),
         script,
-        went: Vec::new(),
+        sent_tags: Vec::new(),
         seen: Vec::new(),
     };
     let nodes = vec![node("a", script), node("b", Vec::new())];
@@ -116,14 +116,14 @@ fn simulate(params: &LinkParams, script: Vec<Message>) -> (Vec<u32>, Vec<Message
     let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
     assert_eq!(outcome.stop, Stop::Exhausted);
     (
-        std::mem::take(&mut simulation.component_mut(0).went),
+        std::mem::take(&mut simulation.component_mut(0).sent_tags),
         std::mem::take(&mut simulation.component_mut(1).seen),
     )
 }
 
 /// The messages that arrive of a random sequence over a link of this format. Nine in ten are responses, or
 /// three in ten if `data`. `responses` is the number of H2D Rsp credits.
-fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
+fn arrivals(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
     let params = LinkParams {
         flit: Some(format),
         credits: CreditTable {
@@ -149,7 +149,7 @@ fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
 fn no_snoop_arrives_before_a_response_that_was_offered_before_it() {
     for format in FlitFormat::ALL {
         for (credits, data) in [(1, false), (1, true), (4, true), (128, true), (128, false)] {
-            let seen = sent(format, credits, data);
+            let seen = arrivals(format, credits, data);
             assert_eq!(seen.len(), 3_000);
             let mut newest_snoop = None;
             for message in &seen {
@@ -174,23 +174,19 @@ fn no_snoop_arrives_before_a_response_that_was_offered_before_it() {
 
 /// Messages that were offered later and sent earlier than another message: the most of its own
 /// queue, and the most in all.
-fn overtaken(script: &[Message], went: &[u32]) -> (usize, usize) {
+fn overtaken(script: &[Message], sent_tags: &[u32]) -> (usize, usize) {
     let queue = |tag: u32| {
         let message = script.iter().find(|message| message.tag == tag);
         message.map(|message| message.channel().queue())
     };
-    let (mut own, mut all) = (0, 0);
-    for (place, tag) in went.iter().enumerate() {
-        let later = went[..place].iter().filter(|other| *other > tag);
-        own = own.max(
-            later
-                .clone()
-                .filter(|other| queue(**other) == queue(*tag))
-                .count(),
-        );
-        all = all.max(later.count());
+    let (mut by_own_queue, mut by_any_queue) = (0, 0);
+    for (position, tag) in sent_tags.iter().enumerate() {
+        let later = sent_tags[..position].iter().filter(|other| *other > tag);
+        let of_queue = later.clone().filter(|other| queue(**other) == queue(*tag));
+        by_own_queue = by_own_queue.max(of_queue.count());
+        by_any_queue = by_any_queue.max(later.count());
     }
-    (own, all)
+    (by_own_queue, by_any_queue)
 }
 
 /// Number of messages of a class that fit in an empty flit.
@@ -214,7 +210,7 @@ fn a_message_that_waits_at_an_endpoint_is_overtaken_by_a_flit_of_others_at_most(
             Opcode::H2dData,
             Opcode::Go,
         ];
-        let most: usize = opcodes.iter().map(|opcode| fit(format, *opcode)).sum();
+        let fit_in_flit: usize = opcodes.iter().map(|opcode| fit(format, *opcode)).sum();
         for credits in [None, Some(2)] {
             let params = LinkParams {
                 flit: Some(format),
@@ -231,13 +227,19 @@ fn a_message_that_waits_at_an_endpoint_is_overtaken_by_a_flit_of_others_at_most(
                     message(opcode, tag)
                 })
                 .collect();
-            let (went, _) = simulate(&params, script.clone());
-            assert_eq!(went.len(), 1_000);
-            let (own, all) = overtaken(&script, &went);
-            assert_eq!(own, 0, "{format:?}");
+            let (sent_tags, _) = simulate(&params, script.clone());
+            assert_eq!(sent_tags.len(), 1_000);
+            let (by_own_queue, by_any_queue) = overtaken(&script, &sent_tags);
+            assert_eq!(by_own_queue, 0, "{format:?}");
             match credits {
-                None => assert!(all <= most, "{format:?}: {all} of {most}"),
-                Some(_) => assert!(all > most, "others pass a class without credits"),
+                None => assert!(
+                    by_any_queue <= fit_in_flit,
+                    "{format:?}: {by_any_queue} of {fit_in_flit}"
+                ),
+                Some(_) => assert!(
+                    by_any_queue > fit_in_flit,
+                    "others pass a class without credits"
+                ),
             }
         }
     }

@@ -407,7 +407,7 @@ impl<N: Inner> FailingComponent<N> {
                         if let (false, 1.., Kind::Switch(switch)) =
                             (self.dead, taken, self.node.kind())
                         {
-                            let lost = switch.discard_channels(ctx, taken);
+                            let lost = switch.discard_vcs(ctx, taken);
                             self.discarded += lost.messages;
                             self.lost += lost;
                         }

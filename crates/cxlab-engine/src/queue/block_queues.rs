@@ -11,11 +11,11 @@ use std::collections::BinaryHeap;
 use super::{EventKey, NOBODY, NearEvent, PoppedEvent, Sorter, Target};
 use crate::prefetch::{prefetch, prefetch_to_write};
 
-/// Number of buckets of a window.
+/// Number of buckets of a window: as many as one word has bits.
 const BUCKETS: usize = u64::BITS as usize;
 
-/// Number of windows after the present one whose events are stored in a list, which each window walks.
-/// Later events are in a heap.
+/// Number of windows after the present one whose events are stored in a list, which each window walks
+/// (*assumed*). Later events are in a heap.
 const WINDOWS: u64 = 16;
 
 /// Marks the end of a linked list.
@@ -35,7 +35,7 @@ struct Pending {
 impl Pending {
     /// Adds an event beyond the horizon.
     #[cold]
-    fn wait(&mut self, key: EventKey, target: Target, place: u32) {
+    fn push_far(&mut self, key: EventKey, target: Target, place: u32) {
         self.far.push(Reverse(NearEvent { key, target, place }));
     }
 }
@@ -43,7 +43,7 @@ impl Pending {
 /// The buckets of those events of a block that are known when the block begins.
 #[derive(Clone)]
 struct Buckets {
-    /// The end of each bucket among the block's events in [`Turns::line`]. The last bucket has events
+    /// The end of each bucket among the block's events in [`BlockQueues::line`]. The last bucket has events
     /// after the window.
     ends: [u32; BUCKETS + 1],
     /// A bit for each bucket, set where the bucket has events.
@@ -59,7 +59,7 @@ impl Buckets {
 
 /// Events that a block has sent to itself in the window, by bucket.
 #[derive(Clone)]
-struct Own {
+struct SelfSentEvents {
     /// Each event with the index of the next one in the list of its bucket.
     events: Vec<(NearEvent, u32)>,
     /// The first event in the list of each bucket.
@@ -70,10 +70,10 @@ struct Own {
 
 /// The events of all blocks of a partition.
 #[derive(Clone)]
-pub(crate) struct Turns {
+pub(crate) struct BlockQueues {
     blocks: Vec<Pending>,
-    /// Blocks with events in the window that have not begun, the next one last.
-    turns: Vec<usize>,
+    /// Blocks with events in the window that have not begun, the next block last.
+    waiting: Vec<usize>,
     /// The events of the active bucket, sorted so that the next event is last.
     active: Vec<NearEvent>,
     sorter: Sorter,
@@ -87,13 +87,13 @@ pub(crate) struct Turns {
     /// The buckets of the current block.
     buckets: Box<Buckets>,
     /// The buckets of the next block.
-    next: Box<Buckets>,
+    next_buckets: Box<Buckets>,
     /// Number of entries of `line` already consumed. An event that the block sent to itself counts for an
     /// entry of its bucket, so prefetching advances by one entry an event.
     passed: usize,
     /// The end of the active bucket in the line.
     bucket_end: usize,
-    own: Box<Own>,
+    self_sent: Box<SelfSentEvents>,
     /// Beginning of the window in picoseconds.
     start: u64,
     /// End of the window in picoseconds; zero between windows.
@@ -112,27 +112,27 @@ fn bucket(time: u64, start: u64, shift: u32) -> usize {
     ((time - start) >> shift) as usize % BUCKETS
 }
 
-impl Turns {
+impl BlockQueues {
     /// Empty queues for this number of blocks, with windows of `span` picoseconds, from `time` on.
-    pub(super) fn new(blocks: usize, span: u64, time: u64) -> Turns {
+    pub(super) fn new(blocks: usize, span: u64, time: u64) -> BlockQueues {
         let pending = Pending {
             events: Vec::new(),
             first: u64::MAX,
             far: BinaryHeap::new(),
         };
-        Turns {
+        BlockQueues {
             blocks: vec![pending; blocks],
-            turns: Vec::with_capacity(blocks),
+            waiting: Vec::with_capacity(blocks),
             active: Vec::new(),
             sorter: Sorter::default(),
             reached: 0,
             line: Vec::new(),
             count: 0,
             buckets: Box::new(Buckets::EMPTY),
-            next: Box::new(Buckets::EMPTY),
+            next_buckets: Box::new(Buckets::EMPTY),
             passed: 0,
             bucket_end: 0,
-            own: Box::new(Own {
+            self_sent: Box::new(SelfSentEvents {
                 events: Vec::new(),
                 heads: [NONE; BUCKETS],
                 occupied: 0,
@@ -164,27 +164,27 @@ impl Turns {
         (self.count, self.passed) = (0, 0);
         let blocks = self.blocks.iter().enumerate().rev();
         let ready = blocks.filter(|(_, pending)| pending.first < self.end);
-        self.turns.extend(ready.map(|(block, _)| block));
+        self.waiting.extend(ready.map(|(block, _)| block));
         self.fill_next();
         true
     }
 
     /// Begins the next block, whose events alone are popped from then on, and returns it. Returns `None`
     /// and ends the window after the last block. Events for other blocks are always after the window.
-    pub(crate) fn turn(&mut self) -> Option<usize> {
+    pub(crate) fn begin_block(&mut self) -> Option<usize> {
         debug_assert!(self.active.is_empty());
-        let Some(block) = self.turns.pop() else {
+        let Some(block) = self.waiting.pop() else {
             self.end = 0;
             return None;
         };
         self.line.drain(..self.count);
-        std::mem::swap(&mut self.buckets, &mut self.next);
+        std::mem::swap(&mut self.buckets, &mut self.next_buckets);
         self.count = self.line.len();
         (self.reached, self.passed, self.bucket_end) = (0, 0, 0);
         self.fill_next();
-        if let [.., after, _] = self.turns[..] {
-            for two in self.blocks[after].events.chunks(2) {
-                prefetch(two);
+        if let [.., after_next, _] = self.waiting[..] {
+            for events in self.blocks[after_next].events.chunks(2) {
+                prefetch(events);
             }
         }
         Some(block)
@@ -192,11 +192,11 @@ impl Turns {
 
     /// Appends the events of the next block in the window to the line.
     fn fill_next(&mut self) {
-        let Some(&block) = self.turns.last() else {
+        let Some(&block) = self.waiting.last() else {
             return;
         };
         let (start, end, shift) = (self.start, self.end, self.shift);
-        let (pending, buckets) = (&mut self.blocks[block], &mut *self.next);
+        let (pending, buckets) = (&mut self.blocks[block], &mut *self.next_buckets);
         while let Some(Reverse(near)) = pending.far.peek() {
             if near.key.time >= end {
                 break;
@@ -215,17 +215,18 @@ impl Turns {
             buckets.ends[bucket(near)] += 1;
         }
         let mut before = 0;
-        for (number, place) in buckets.ends.iter_mut().enumerate() {
-            buckets.occupied |= u64::from(*place > 0).unbounded_shl(number as u32);
-            before += std::mem::replace(place, before);
+        // Each count becomes the index at which the bucket begins, and with the last of its events its end.
+        for (number, end) in buckets.ends.iter_mut().enumerate() {
+            buckets.occupied |= u64::from(*end > 0).unbounded_shl(number as u32);
+            before += std::mem::replace(end, before);
         }
-        let behind = self.line.len();
-        self.line.resize(behind + pending.events.len(), NOBODY);
-        let line = &mut self.line[behind..];
+        let first = self.line.len();
+        self.line.resize(first + pending.events.len(), NOBODY);
+        let line = &mut self.line[first..];
         for near in &pending.events {
-            let place = &mut buckets.ends[bucket(near)];
-            line[*place as usize] = *near;
-            *place += 1;
+            let end = &mut buckets.ends[bucket(near)];
+            line[*end as usize] = *near;
+            *end += 1;
         }
         let (_, later) = line.split_at(buckets.ends[BUCKETS - 1] as usize);
         pending.events.clear();
@@ -234,7 +235,7 @@ impl Turns {
         let times = later.iter().chain(far).map(|near| near.key.time);
         pending.first = times.min().unwrap_or(u64::MAX);
         self.line
-            .truncate(behind + buckets.ends[BUCKETS - 1] as usize);
+            .truncate(first + buckets.ends[BUCKETS - 1] as usize);
     }
 
     /// Adds an event for a component of this block: for the current block also in the window,
@@ -247,7 +248,7 @@ impl Turns {
         let pending = &mut self.blocks[block];
         pending.first = pending.first.min(key.time);
         if key.time >= self.horizon {
-            return pending.wait(key, target, place);
+            return pending.push_far(key, target, place);
         }
         pending.events.push(NearEvent { key, target, place });
         if let Some(ahead) = pending.events.spare_capacity_mut().get(2) {
@@ -261,15 +262,15 @@ impl Turns {
         let near = NearEvent { key, target, place };
         let bucket = bucket(key.time, self.start, self.shift);
         if bucket < self.reached {
-            let behind = self.active.partition_point(|other| other.key > key);
-            self.active.insert(behind, near);
+            let later = self.active.partition_point(|other| other.key > key);
+            self.active.insert(later, near);
             return;
         }
-        let own = &mut *self.own;
-        let number = own.events.len() as u32;
-        let after = std::mem::replace(&mut own.heads[bucket], number);
-        own.events.push((near, after));
-        own.occupied |= 1 << bucket;
+        let self_sent = &mut *self.self_sent;
+        let index = self_sent.events.len() as u32;
+        let after = std::mem::replace(&mut self_sent.heads[bucket], index);
+        self_sent.events.push((near, after));
+        self_sent.occupied |= 1 << bucket;
     }
 
     /// Removes the next event of the current block; `None` when the block has no more events in the window.
@@ -288,13 +289,13 @@ impl Turns {
     /// Makes the next bucket with events the active one.
     #[inline(never)]
     fn activate(&mut self) {
-        let (buckets, own) = (&*self.buckets, &mut *self.own);
+        let (buckets, self_sent) = (&*self.buckets, &mut *self.self_sent);
         let ahead = match self.reached {
             BUCKETS => 0,
-            reached => (buckets.occupied | own.occupied) >> reached,
+            reached => (buckets.occupied | self_sent.occupied) >> reached,
         };
         if ahead == 0 {
-            own.events.clear();
+            self_sent.events.clear();
             return;
         }
         let bucket = self.reached + ahead.trailing_zeros() as usize;
@@ -304,13 +305,13 @@ impl Turns {
             self.bucket_end = bounds.end;
             self.active.extend_from_slice(&self.line[bounds]);
         }
-        if own.occupied >> bucket & 1 > 0 {
-            own.occupied ^= 1 << bucket;
-            let mut at = std::mem::replace(&mut own.heads[bucket], NONE);
-            while at != NONE {
-                let (near, next) = own.events[at as usize];
+        if self_sent.occupied >> bucket & 1 > 0 {
+            self_sent.occupied ^= 1 << bucket;
+            let mut index = std::mem::replace(&mut self_sent.heads[bucket], NONE);
+            while index != NONE {
+                let (near, next_index) = self_sent.events[index as usize];
                 self.active.push(near);
-                at = next;
+                index = next_index;
             }
         }
         self.sorter.sort(&mut self.active);
@@ -319,9 +320,9 @@ impl Turns {
     /// To be called for each event that is popped. Returns whether it consumes an entry of the line.
     #[inline(always)]
     pub(crate) fn pass(&mut self) -> bool {
-        let more = self.passed < self.bucket_end;
-        self.passed += usize::from(more);
-        more
+        let consumes = self.passed < self.bucket_end;
+        self.passed += usize::from(consumes);
+        consumes
     }
 
     /// Receiver and place of the event `behind` entries after the first entry of the line that is not
