@@ -11,7 +11,7 @@ use crate::stats::{Failure, STAGE_NAMES, StageTimes};
 pub enum AccessKind {
     /// Reads some bytes.
     Load,
-    /// Reads some bytes of a line that will be written, and asks for ownership of the line.
+    /// Reads some bytes of a line that will be written, and requests ownership of the line.
     LoadToStore,
     /// Writes some bytes.
     Store,
@@ -118,13 +118,13 @@ pub struct AccessResponse {
     /// When the access began.
     pub begun: SimTime,
     /// When the access completes.
-    pub at: SimTime,
+    pub completes: SimTime,
     /// Number of the responding device; `u16::MAX` for a cache, [`crate::LOCAL`] for
     /// the host's own memory.
     pub device: u16,
     /// Number of links that the response crossed.
     pub hops: u16,
-    /// Time spent in each stage; the stages sum to the time from `begun` to `at`.
+    /// Time spent in each stage; the stages sum to the time from `begun` to `completes`.
     pub stages: StageTimes,
     /// Outcome of the access.
     pub outcome: AccessOutcome,
@@ -134,7 +134,7 @@ impl AccessResponse {
     /// The initial value: no time and no device.
     pub(crate) const NONE: AccessResponse = AccessResponse {
         begun: SimTime::ZERO,
-        at: SimTime::ZERO,
+        completes: SimTime::ZERO,
         device: u16::MAX,
         hops: 0,
         stages: [0; STAGE_NAMES.len()],
@@ -142,19 +142,19 @@ impl AccessResponse {
     };
 
     /// A response of a cache, with all of its time in the `cache` stage.
-    pub fn by_cache(begun: SimTime, at: SimTime) -> AccessResponse {
-        AccessResponse::by_cache_after(begun, begun, at)
+    pub fn by_cache(begun: SimTime, completes: SimTime) -> AccessResponse {
+        AccessResponse::by_cache_after(begun, begun, completes)
     }
 
     /// A response of a cache that the access reached at `from`; the time
     /// before counts as `host_queue`.
-    pub fn by_cache_after(begun: SimTime, from: SimTime, at: SimTime) -> AccessResponse {
+    pub fn by_cache_after(begun: SimTime, from: SimTime, completes: SimTime) -> AccessResponse {
         let mut stages = [0; STAGE_NAMES.len()];
         stages[crate::HOST_QUEUE] = from.0 - begun.0;
-        stages[crate::CACHE] = at.0 - from.0;
+        stages[crate::CACHE] = completes.0 - from.0;
         AccessResponse {
             begun,
-            at,
+            completes,
             stages,
             ..AccessResponse::NONE
         }
@@ -235,14 +235,14 @@ pub(crate) fn access_of(id: u32, op: ThreadOp, covered: u64) -> Option<Access> {
         ThreadOp::Prefetch { addr } => (AccessKind::Prefetch, addr),
         _ => return None,
     };
-    let at = addr + covered;
+    let start = addr + covered;
     let left = length_of(op) - covered;
-    let in_line = LINE_BYTES - at % LINE_BYTES;
+    let in_line = LINE_BYTES - start % LINE_BYTES;
     Some(Access {
         op: id,
         kind,
-        addr: at,
-        hpa: Hpa(at),
+        addr: start,
+        hpa: Hpa(start),
         epoch: Access::NO_EPOCH,
         bytes: left.min(in_line) as u8,
     })

@@ -83,13 +83,13 @@ impl AddressMap {
         if hpa.0 >= self.span {
             return None;
         }
-        let at = match self.shift {
+        let index = match self.shift {
             Some(shift) => (hpa.0 >> shift) as usize,
             None => match hpa.0.checked_div(self.stride) {
-                Some(at) => at as usize,
+                Some(index) => index as usize,
                 None => self.windows.partition_point(|window| window.base <= hpa) - 1,
             },
         };
-        self.windows.get(at)
+        self.windows.get(index)
     }
 }

@@ -88,15 +88,15 @@ mod tests {
     #[should_panic(expected = "should have lost")]
     fn a_stale_copy_is_found() {
         let versions = LineVersions::default();
-        let (mut one, mut other) = (
+        let (mut holder, mut writer) = (
             VersionAudit::new(Arc::clone(&versions)),
             VersionAudit::new(versions),
         );
-        one.filled(0, LineAddr(7));
-        one.used(0, LineAddr(7));
-        other.filled(0, LineAddr(7));
-        other.written(Some(0), LineAddr(7));
-        other.used(0, LineAddr(7));
-        one.used(0, LineAddr(7));
+        holder.filled(0, LineAddr(7));
+        holder.used(0, LineAddr(7));
+        writer.filled(0, LineAddr(7));
+        writer.written(Some(0), LineAddr(7));
+        writer.used(0, LineAddr(7));
+        holder.used(0, LineAddr(7));
     }
 }

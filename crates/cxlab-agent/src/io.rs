@@ -158,18 +158,18 @@ pub struct AtsCompletion {
 
 impl AtsCompletion {
     /// Writes the completion to its address in transit.
-    pub fn put(self, image: &Image, there: Hpa) {
+    pub fn put(self, image: &Image, staged: Hpa) {
         let flags = [self.present, self.writable, self.large];
         let flags = (0..)
             .zip(flags)
             .map(|(bit, set)| u64::from(set) << bit)
             .sum::<u64>();
-        image.write(there, 8, self.base | flags);
+        image.write(staged, 8, self.base | flags);
     }
 
     /// Reads a completion from its address in transit.
-    pub fn take(image: &Image, there: Hpa) -> AtsCompletion {
-        let word = image.read(there, 8);
+    pub fn take(image: &Image, staged: Hpa) -> AtsCompletion {
+        let word = image.read(staged, 8);
         AtsCompletion {
             present: word & 1 != 0,
             writable: word & 2 != 0,
@@ -201,14 +201,14 @@ mod tests {
             assert_eq!((register_at(hpa), interrupt_at(hpa)), (None, None));
         }
         assert_eq!(AtsMessage::at(interrupt_address(u16::MAX)), None);
-        let (image, there) = (Image::new(), staging(PortId(1), 2));
+        let (image, staged) = (Image::new(), staging(PortId(1), 2));
         let completion = AtsCompletion {
             present: true,
             writable: false,
             large: true,
             base: (1 << 52) - 4096,
         };
-        completion.put(&image, there);
-        assert_eq!(AtsCompletion::take(&image, there), completion);
+        completion.put(&image, staged);
+        assert_eq!(AtsCompletion::take(&image, staged), completion);
     }
 }

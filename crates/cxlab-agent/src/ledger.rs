@@ -13,9 +13,13 @@ use crate::stats::{RequestRow, RequesterStats, StageTimes};
 #[repr(C)]
 pub struct RequestLedger {
     in_flight: u64,
+    /// Number of requests issued since the start of the run.
     issued: u64,
+    /// Sum of the issue times of the requests in flight, in picoseconds.
     issued_sum: u128,
+    /// Rows of completed requests; `None` if they are not logged.
     rows: Option<Vec<RequestRow>>,
+    /// Number of the requester.
     number: u16,
     /// Statistics of the measurement.
     pub stats: RequesterStats,

@@ -54,17 +54,17 @@ mod tests {
 
     #[test]
     fn those_that_came_before_do_not_overtake_and_those_that_came_later_do() {
-        let mut own = OvertakingCounter::default();
-        own.take();
-        let (first, second) = (own.wait(0), own.wait(1));
-        own.serve(first);
-        own.take();
-        own.serve(second);
-        assert_eq!(own.most_overtaken(), 0);
-        let third = own.wait(0);
-        own.take();
-        own.take();
-        own.serve(third);
-        assert_eq!(own.most_overtaken(), 2);
+        let mut counter = OvertakingCounter::default();
+        counter.take();
+        let (first, second) = (counter.wait(0), counter.wait(1));
+        counter.serve(first);
+        counter.take();
+        counter.serve(second);
+        assert_eq!(counter.most_overtaken(), 0);
+        let third = counter.wait(0);
+        counter.take();
+        counter.take();
+        counter.serve(third);
+        assert_eq!(counter.most_overtaken(), 2);
     }
 }

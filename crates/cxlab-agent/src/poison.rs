@@ -17,8 +17,9 @@ use crate::access::{Access, AccessKind};
 pub struct PoisonedLines(Arc<Mutex<BTreeSet<LineAddr>>>);
 
 impl PoisonedLines {
-    fn lines<T>(&self, ask: impl FnOnce(&mut BTreeSet<LineAddr>) -> T) -> T {
-        ask(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Calls `use_lines` with the set, which is locked meanwhile.
+    fn lines<T>(&self, use_lines: impl FnOnce(&mut BTreeSet<LineAddr>) -> T) -> T {
+        use_lines(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether the newest value of a line is poison.

@@ -53,7 +53,7 @@ pub trait RequestAgent: SaveState {
     fn roots_mut(&mut self) -> &mut RootPorts;
 
     /// Number of operations and transactions in flight. Unlike [`RequestAgent::requests_in_flight`] it
-    /// counts transactions that are no requests, such as write-backs.
+    /// counts transactions that are not requests, such as write-backs.
     fn in_flight(&self) -> u64;
 
     /// Whether the workload has ended and nothing is in flight.
@@ -166,7 +166,7 @@ pub trait FailureHandling: RequestAgent {
     /// Puts the tag of a message that has timed out into use again, because the response has come.
     fn reuse_late(&mut self, tag: u32);
 
-    /// Notes that the message with this tag was not sent.
+    /// Records that the message with this tag was not sent.
     fn not_sent(&mut self, tag: u32);
 
     /// Ends a message that was not sent: the root port responds to it.

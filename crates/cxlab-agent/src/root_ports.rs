@@ -10,9 +10,11 @@ use cxlab_protocol::{Message, PortId};
 pub struct RootPorts {
     /// The links, by the number of the root port.
     pub ports: Vec<LinkPort>,
+    /// The outgoing queues, by the number of the root port.
     outboxes: Vec<Outbox>,
     /// Root port towards each edge port; empty when there is one root port.
     port_to: Vec<u16>,
+    /// Number of queued messages from which the requester stops issuing.
     limit: usize,
     /// Whether messages leave in the order in which they were sent.
     in_order: bool,
@@ -117,9 +119,9 @@ impl RootPorts {
     /// Restores the routes `routes`, without those to devices that are cut off. `is_cut` is indexed
     /// by device; the edge ports of devices begin at `first`.
     pub fn cut_off(&mut self, routes: &[u16], first: usize, is_cut: &[bool]) {
-        let is_cut = |at: usize| at >= first && is_cut[at - first];
+        let is_cut = |edge_port: usize| edge_port >= first && is_cut[edge_port - first];
         let routes = routes.iter().enumerate();
-        self.redirect(routes.map(|(at, port)| (!is_cut(at)).then_some(*port)));
+        self.redirect(routes.map(|(edge_port, port)| (!is_cut(edge_port)).then_some(*port)));
     }
 
     /// Discards the messages queued for a port, and returns their counts.
@@ -129,6 +131,7 @@ impl RootPorts {
         lost
     }
 
+    /// Number of the root port towards an edge port.
     #[inline]
     fn towards(&self, device: PortId) -> usize {
         self.port_to

@@ -152,8 +152,10 @@ mod tests {
             memory: memory.clone(),
             lines: vec![(LineAddr(first), LineAddr(first + 4))],
         };
-        let (one, other) = (windows(0), windows(63));
-        assert!(one.holds(LineAddr(3)) && !one.holds(LineAddr(4)) && !other.holds(LineAddr(62)));
+        let (host, other_host) = (windows(0), windows(63));
+        assert!(
+            host.holds(LineAddr(3)) && !host.holds(LineAddr(4)) && !other_host.holds(LineAddr(62))
+        );
         let (mine, theirs) = (Image::new(), Image::new());
         let device = SharedShare {
             memory: memory.clone(),
@@ -163,11 +165,11 @@ mod tests {
         mine.write(Hpa(64), 8, 7);
         let fetch = |tag| {
             device.access(Dpa(64), false, &request(2, tag, Opcode::MemRd));
-            other.take(PortId(2), tag, &theirs, Hpa(4096));
+            other_host.take(PortId(2), tag, &theirs, Hpa(4096));
             theirs.read(Hpa(4096), 8)
         };
         assert_eq!(fetch(5), 0);
-        one.send(PortId(1), 5, &mine, Hpa(64));
+        host.send(PortId(1), 5, &mine, Hpa(64));
         mine.write(Hpa(64), 8, 8);
         assert_eq!(fetch(6), 0, "the write is on its way");
         device.access(Dpa(64), true, &request(1, 5, Opcode::MemWr));

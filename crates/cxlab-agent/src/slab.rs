@@ -79,7 +79,7 @@ mod tests {
         assert_eq!((slab.insert('c'), slab.insert('d')), (0, 2));
         assert_eq!(slab.get(1), Some(&'b'));
         assert_eq!(slab.get(3), None);
-        let all: Vec<_> = slab.iter().map(|(id, one)| (id, *one)).collect();
+        let all: Vec<_> = slab.iter().map(|(id, value)| (id, *value)).collect();
         assert_eq!(all, [(0, 'c'), (1, 'b'), (2, 'd')]);
         assert_eq!(slab.len(), 3);
     }

@@ -56,23 +56,23 @@ pub const LOCAL: u16 = u16::MAX - 1;
 
 /// Latency stages of a request: those that its messages collected, and those before the link.
 #[inline]
-pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> StageTimes {
-    let long = own.long();
-    let of = |stage: LongStage| long[stage as usize];
+pub fn stages_of(message_stages: &LatencyStages, process_ps: u64, cache_ps: u64) -> StageTimes {
+    let long = message_stages.long();
+    let long_ps = |stage: LongStage| long[stage as usize];
     [
         process_ps,
         cache_ps,
-        of(LongStage::HostQueue),
-        of(LongStage::Credits),
-        u64::from(own.link),
-        u64::from(own.port),
-        u64::from(own.switch),
-        of(LongStage::SwitchQueue),
-        u64::from(own.device),
-        of(LongStage::DeviceQueue),
-        of(LongStage::Coherence),
-        of(LongStage::MediaQueue),
-        of(LongStage::Media),
+        long_ps(LongStage::HostQueue),
+        long_ps(LongStage::Credits),
+        u64::from(message_stages.link),
+        u64::from(message_stages.port),
+        u64::from(message_stages.switch),
+        long_ps(LongStage::SwitchQueue),
+        u64::from(message_stages.device),
+        long_ps(LongStage::DeviceQueue),
+        long_ps(LongStage::Coherence),
+        long_ps(LongStage::MediaQueue),
+        long_ps(LongStage::Media),
     ]
 }
 

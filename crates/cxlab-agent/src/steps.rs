@@ -192,12 +192,12 @@ impl StepWindow {
         }
     }
 
-    /// Whether the step `back` places before step `number` is in the window and incomplete.
+    /// Whether the step `back` steps before step `number` is in the window and incomplete.
     fn is_open(&self, number: u64, back: u32) -> bool {
-        let place = number
+        let index = number
             .checked_sub(u64::from(back))
             .and_then(|number| number.checked_sub(self.oldest));
-        let found = place.and_then(|place| self.window.get(place as usize));
+        let found = index.and_then(|index| self.window.get(index as usize));
         found.is_some_and(|(_, state)| *state != StepState::Done)
     }
 
@@ -219,9 +219,9 @@ impl StepWindow {
     /// Marks a step as complete, and makes steps that depend on it ready.
     pub(crate) fn complete(&mut self, number: u64, now: u64) {
         self.completed = now;
-        let place = (number - self.oldest) as usize;
-        self.window[place].1 = StepState::Done;
-        if let Some((step, state @ StepState::Waits)) = self.window.get_mut(place + 1)
+        let index = (number - self.oldest) as usize;
+        self.window[index].1 = StepState::Done;
+        if let Some((step, state @ StepState::Waits)) = self.window.get_mut(index + 1)
             && step.after == StepDependency::Previous
         {
             *state = StepState::Ready;
@@ -240,15 +240,15 @@ impl StepWindow {
     /// Makes the steps ready that wait for step `number` and do not directly follow it.
     fn wake_far(&mut self, number: u64, now: u64) {
         let first = (number + 1 - self.oldest) as usize;
-        for (place, (step, state)) in self.window.iter_mut().enumerate().skip(first) {
-            let own = self.oldest + place as u64;
+        for (index, (step, state)) in self.window.iter_mut().enumerate().skip(first) {
+            let waiter = self.oldest + index as u64;
             if *state == StepState::Waits
                 && let StepDependency::Back(back) = step.after
-                && own - u64::from(back) == number
+                && waiter - u64::from(back) == number
             {
                 *state = StepState::Ready;
                 self.far -= 1;
-                self.ready.push(Reverse((now, own)));
+                self.ready.push(Reverse((now, waiter)));
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::access::Access;
 /// An access that waits for a transaction.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct WaitingAccess {
-    /// Load, store or other access that goes on when the transaction ends.
+    /// Load, store or other access, which continues when the transaction ends.
     pub access: Access,
     /// When the access began, in picoseconds.
     pub begun: u64,

@@ -192,9 +192,10 @@ impl ChangeTimeline {
                 });
             }
             CapacityEvent::Release => {
-                let is_this = |one: &LeavingExtent| one.host == host && one.decoder == decoder;
+                let is_this =
+                    |extent: &LeavingExtent| extent.host == host && extent.decoder == decoder;
                 match self.leaving.iter().position(is_this) {
-                    Some(place) => drop(self.leaving.remove(place)),
+                    Some(index) => drop(self.leaving.remove(index)),
                     None => enable(false),
                 }
             }
@@ -212,10 +213,11 @@ impl ChangeTimeline {
     #[inline(never)]
     pub(crate) fn decode_leaving(&self, message: &Message) -> Option<Dpa> {
         let issued = SimTime(message.issued_ps);
-        let before =
-            |one: &&LeavingExtent| one.host == message.source && issued < self.begun + one.since;
+        let before = |extent: &&LeavingExtent| {
+            extent.host == message.source && issued < self.begun + extent.since
+        };
         let mut leaving = self.leaving.iter().filter(before);
-        leaving.find_map(|one| one.decoder.decode(message.hpa))
+        leaving.find_map(|extent| extent.decoder.decode(message.hpa))
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) enum SpeculativeRead {
     /// In progress in the medium, under this number; the medium reports its completion later.
     InMedium(u32),
     /// Data available in the controller from this time on.
-    At(SimTime),
+    Ready(SimTime),
 }
 
 /// The lines that a device has read or is reading speculatively.
@@ -35,7 +35,7 @@ impl SpeculativeReads {
         let is_it =
             |(_, ahead): &&mut (Dpa, SpeculativeRead)| *ahead == SpeculativeRead::InMedium(id);
         if let Some((_, ahead)) = self.lines.iter_mut().find(is_it) {
-            *ahead = SpeculativeRead::At(now);
+            *ahead = SpeculativeRead::Ready(now);
         }
     }
 

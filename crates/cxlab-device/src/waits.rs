@@ -17,7 +17,7 @@ pub(crate) struct DeviceWait {
 impl DeviceWait {
     /// Adds the wait to the latency stages of a message.
     #[inline]
-    pub(crate) fn note(self, message: &mut Message) {
+    pub(crate) fn add_to_stages(self, message: &mut Message) {
         message.stages.add(LongStage::DeviceQueue, self.controller);
         message.stages.add(LongStage::MediaQueue, self.medium);
     }
@@ -32,6 +32,7 @@ pub struct DeviceWaits {
     pub medium_ps: u128,
     /// Time since which the medium has refused the next request.
     refusing: Option<u64>,
+    /// Sum of the times in which the medium refused requests and which have ended, in picoseconds.
     refused: u64,
 }
 

@@ -52,8 +52,8 @@ impl std::fmt::Display for StateError {
 impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
-/// Version of the format, raised when the meaning of a saved state changes.
-const VERSION: u32 = 32;
+/// Version of the format, raised when the meaning of a saved state or the name of a saved value changes.
+const VERSION: u32 = 33;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
 /// Bytes of the SHA-256 at the end, over all bytes before it.
 const HASH: usize = 32;

@@ -87,7 +87,7 @@ impl PrivateCache {
         let clock = self.clock;
         let ways = self.set(line);
         let (mut victim, mut oldest) = (0, u64::MAX);
-        for (at, way) in ways.iter_mut().enumerate() {
+        for (index, way) in ways.iter_mut().enumerate() {
             if way.line == line.0 {
                 way.touch(clock, write);
                 return CacheAccess {
@@ -96,7 +96,7 @@ impl PrivateCache {
                 };
             }
             if way.stamp < oldest {
-                (victim, oldest) = (at, way.stamp);
+                (victim, oldest) = (index, way.stamp);
             }
         }
         let out = std::mem::replace(&mut ways[victim], CacheWay::new(line.0, clock + 1, write));
@@ -152,9 +152,9 @@ impl PrivateCache {
         let fresh = CacheWay::new(line.0, self.clock, dirty);
         let ways = self.set(line);
         let mut victim = 0;
-        for (at, way) in ways.iter().enumerate() {
+        for (index, way) in ways.iter().enumerate() {
             if way.stamp < ways[victim].stamp {
-                victim = at;
+                victim = index;
             }
         }
         std::mem::replace(&mut ways[victim], fresh).dirty_line()

@@ -141,9 +141,9 @@ impl Issuer {
         }
     }
 
-    /// Delays the next issue by `span_ps`, because something else takes its place.
+    /// Delays the next issue by `span_ps`, because something else takes its time.
     #[inline]
-    pub(crate) fn hold_up(&mut self, now: SimTime, span_ps: u64) {
+    pub(crate) fn delay(&mut self, now: SimTime, span_ps: u64) {
         if span_ps > 0 {
             self.next_issue = self.next_issue.max(now.0) + span_ps;
         }

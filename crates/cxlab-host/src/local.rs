@@ -21,6 +21,7 @@ pub struct LocalConfig {
     pub latency: Picos,
 }
 
+/// A request that has come back from the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CompletedRequest {
     /// The owner's number of the request.
@@ -61,14 +62,14 @@ pub(crate) struct LocalMemory {
     /// Times of arrival of the last read, and of the last write, that the backend has accepted.
     last: [u64; 2],
     /// The time up to which the backend has been simulated.
-    told: SimTime,
+    simulated_to: SimTime,
     /// The backend's next event, as last reported.
     event: Option<SimTime>,
     wake: u64,
 }
 
 save_state!(LocalMemory {
-    values: coming, going, times, last, told, event, refused, wake;
+    values: coming, going, times, last, simulated_to, event, refused, wake;
     states: backend;
     built: base, capacity, latency_ps, done;
 });
@@ -86,7 +87,7 @@ impl LocalMemory {
             times: vec![RequestTimes::default(); requests],
             done: Vec::new(),
             last: [0; 2],
-            told: SimTime::ZERO,
+            simulated_to: SimTime::ZERO,
             event: None,
             wake: u64::MAX,
         }
@@ -115,7 +116,7 @@ impl LocalMemory {
         write: bool,
         delay_ps: u64,
     ) {
-        let at = ctx.now().0 + delay_ps + self.latency_ps;
+        let arrival = ctx.now().0 + delay_ps + self.latency_ps;
         let request = MemoryRequest {
             id: tag,
             dpa: Dpa(line * 64 - self.base.0),
@@ -125,8 +126,8 @@ impl LocalMemory {
         if self.times.len() <= tag as usize {
             self.times.resize(tag as usize + 1, RequestTimes::default());
         }
-        self.coming.push_back((at, request));
-        self.ask(ctx, token);
+        self.coming.push_back((arrival, request));
+        self.request_wake(ctx, token);
     }
 
     /// Handles a wake-up. Requests that have come back are appended to `back`.
@@ -141,37 +142,37 @@ impl LocalMemory {
             self.wake = u64::MAX;
         }
         self.catch_up(now);
-        while let Some((at, tag)) = self.going.front()
-            && *at <= now.0
+        while let Some((arrival, tag)) = self.going.front()
+            && *arrival <= now.0
         {
             let times = self.times[*tag as usize];
             back.push(CompletedRequest {
                 tag: *tag,
                 queue_ps: times.accepted - times.arrived,
-                media_ps: at - self.latency_ps - times.accepted,
+                media_ps: arrival - self.latency_ps - times.accepted,
             });
             self.going.pop_front();
         }
-        self.ask(ctx, token);
+        self.request_wake(ctx, token);
     }
 
     /// Simulates the backend up to `now`, with each arrival and event at its own time.
     pub(crate) fn catch_up(&mut self, now: SimTime) {
-        while let Some(at) = self.next_inside()
-            && at <= now
+        while let Some(time) = self.next_time()
+            && time <= now
         {
-            self.told = self.told.max(at);
-            self.step(self.told);
+            self.simulated_to = self.simulated_to.max(time);
+            self.step(self.simulated_to);
         }
     }
 
     /// The time of the backend's next event, or of the next arrival.
-    fn next_inside(&self) -> Option<SimTime> {
+    fn next_time(&self) -> Option<SimTime> {
         // Requests that were refused wait for the backend's next event.
         match self.coming.front() {
-            Some((at, _)) => {
+            Some((arrival, _)) => {
                 let event = self.event.unwrap_or(SimTime::NEVER);
-                Some(event.min(SimTime(*at)))
+                Some(event.min(SimTime(*arrival)))
             }
             None => self.event,
         }
@@ -179,7 +180,7 @@ impl LocalMemory {
 
     /// Simulates the events and arrivals at `now`.
     fn step(&mut self, now: SimTime) {
-        if self.event.is_some_and(|at| at <= now) {
+        if self.event.is_some_and(|event| event <= now) {
             self.backend.advance(now, &mut self.done);
             for completion in self.done.drain(..) {
                 self.going
@@ -193,15 +194,15 @@ impl LocalMemory {
     /// Hands the arrived requests to the backend, as far as it has room. The kind whose head arrived first
     /// goes first, so that neither kind keeps the other from a queue that they share.
     fn accept(&mut self, now: SimTime) {
-        while let Some((at, request)) = self.coming.front().copied()
-            && at <= now.0
+        while let Some((arrival, request)) = self.coming.front().copied()
+            && arrival <= now.0
         {
             self.coming.pop_front();
-            let direct = self.refused.iter().all(VecDeque::is_empty);
-            if direct && self.backend.can_accept(now, request.write) {
-                self.enqueue(now, at, request);
+            let none_refused = self.refused.iter().all(VecDeque::is_empty);
+            if none_refused && self.backend.can_accept(now, request.write) {
+                self.enqueue(now, arrival, request);
             } else {
-                self.refused[usize::from(request.write)].push_back((at, request));
+                self.refused[usize::from(request.write)].push_back((arrival, request));
             }
         }
         while self.accept_refused(now) {}
@@ -209,8 +210,8 @@ impl LocalMemory {
 
     /// Hands one refused request to the backend, if it has room. Returns whether it had.
     fn accept_refused(&mut self, now: SimTime) -> bool {
-        let arrived = |kind: usize| self.refused[kind].front().map(|(at, _)| *at);
-        let order = match (arrived(0), arrived(1)) {
+        let first_arrival = |kind: usize| self.refused[kind].front().map(|(arrival, _)| *arrival);
+        let order = match (first_arrival(0), first_arrival(1)) {
             (None, None) => return false,
             (read, write) if write.is_none() || read.is_some_and(|read| Some(read) <= write) => {
                 [0, 1]
@@ -218,11 +219,11 @@ impl LocalMemory {
             _ => [1, 0],
         };
         for kind in order {
-            if let Some((at, request)) = self.refused[kind].front().copied()
+            if let Some((arrival, request)) = self.refused[kind].front().copied()
                 && self.takes(now, &request)
             {
                 self.refused[kind].pop_front();
-                self.enqueue(now, at, request);
+                self.enqueue(now, arrival, request);
                 return true;
             }
         }
@@ -240,7 +241,7 @@ impl LocalMemory {
         let last = &mut self.last[usize::from(request.write)];
         debug_assert!(
             arrived >= *last,
-            "a later one of its kind was accepted before"
+            "a later request of its kind was accepted before"
         );
         *last = arrived;
         let times = &mut self.times[request.id as usize];
@@ -251,23 +252,23 @@ impl LocalMemory {
     }
 
     /// Requests a wake-up for the next time at which a request comes back, or may.
-    fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+    fn request_wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let now = ctx.now().0;
-        let mut next = u64::MAX;
-        if let Some(at) = self.event {
-            next = at.0 + self.latency_ps;
+        let mut wake = u64::MAX;
+        if let Some(event) = self.event {
+            wake = event.0 + self.latency_ps;
         }
-        if let Some((at, _)) = self.coming.front() {
-            let done = self.backend.soonest(SimTime(*at));
-            next = next.min(done.0 + self.latency_ps);
+        if let Some((arrival, _)) = self.coming.front() {
+            let done = self.backend.soonest(SimTime(*arrival));
+            wake = wake.min(done.0 + self.latency_ps);
         }
-        if let Some((at, _)) = self.going.front() {
-            next = next.min(*at);
+        if let Some((arrival, _)) = self.going.front() {
+            wake = wake.min(*arrival);
         }
-        let next = next.max(now);
-        if next < self.wake && next != u64::MAX {
-            self.wake = next;
-            ctx.wake_at(SimTime(next), token);
+        let wake = wake.max(now);
+        if wake < self.wake && wake != u64::MAX {
+            self.wake = wake;
+            ctx.wake_at(SimTime(wake), token);
         }
     }
 }

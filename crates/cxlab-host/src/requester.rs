@@ -73,17 +73,28 @@ pub struct RequesterConfig {
     pub leaves: Option<Picos>,
 }
 
+/// A request in flight, and the place of its tag.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct RequestSlot {
     hpa: Hpa,
+    /// When the request was issued, in picoseconds.
     issued: u64,
+    /// Number of the request among those of the requester.
     id: u64,
     write: bool,
     kind: RequestSlotKind,
     /// A partial write has read its line, and writes the merged line.
     merged: bool,
     /// Number of the operation with several lines that the request belongs to, from 1; 0 for none.
-    whole: u32,
+    multi_line: u32,
+}
+
+/// The values that stores write: the base of the requester, with the number of the request in the lower bits.
+#[derive(Clone, Copy)]
+struct StoredValues {
+    base: u16,
+    /// The bits of a value that are stored: 0 without checkers.
+    mask: u16,
 }
 
 impl RequestSlotKind {
@@ -121,8 +132,11 @@ impl RequestSlot {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum RequestSlotKind {
     Free,
+    /// A request of the workload.
     Request,
+    /// A hit in the private cache, until its access time has passed.
     Hit,
+    /// The write-back of a line that the private cache has evicted.
     Writeback,
     /// A line that is read in vain.
     Overfetch,
@@ -132,6 +146,7 @@ enum RequestSlotKind {
     Late,
 }
 
+/// How a request has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestOutcome {
     /// A hit in the private cache.
@@ -154,13 +169,14 @@ const LEAVE: u32 = u32::MAX - 1;
 pub struct Requester {
     port_id: PortId,
     first_device: u16,
-    /// The base of stored values, and a mask of their bits: 0 without checkers.
-    values: (u16, u16),
+    values: StoredValues,
     roots: RootPorts,
+    /// Requests by tag.
     slots: Vec<RequestSlot>,
+    /// Tags of the free slots.
     free: Vec<u32>,
-    /// First opcode of a write.
-    write: Opcode,
+    /// Opcode of the first request of a write.
+    write_opcode: Opcode,
     map: Arc<AddressMap>,
     process_ps: u64,
     cache_ps: u64,
@@ -178,8 +194,8 @@ pub struct Requester {
     /// Slots that are not needed, because others have replaced them.
     spare: Vec<u32>,
     /// Operations of several lines, and the indices of completed ones.
-    wholes: Vec<MultiLineOp>,
-    free_wholes: Vec<u32>,
+    multi_line_ops: Vec<MultiLineOp>,
+    free_multi_line_ops: Vec<u32>,
     /// Least time between two issues without the throttle, in picoseconds.
     interval_ps: u64,
     joins: Picos,
@@ -187,9 +203,9 @@ pub struct Requester {
 }
 
 save_state!(Requester {
-    values: free, writeback, overfetch, slots, idle, spare, throttle, current, wholes, free_wholes;
+    values: free, writeback, overfetch, slots, idle, spare, throttle, current, multi_line_ops, free_multi_line_ops;
     states: roots, issuer, cache, ledger;
-    built: port_id, first_device, write, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
+    built: port_id, first_device, write_opcode, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
 });
 
 impl Requester {
@@ -204,17 +220,16 @@ impl Requester {
             write: false,
             kind: RequestSlotKind::Free,
             merged: false,
-            whole: 0,
+            multi_line: 0,
         };
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
         let roots = RootPorts::new(config.ports, config.port_to, limit);
         let overfetch = params.overfetch.as_ref();
-        let drawn = if config.values { u16::MAX } else { 0 };
-        let own = params.interval_ps();
+        let interval_ps = params.interval_ps();
         let throttle = params.throttle;
-        let throttle = throttle.map(|one| Box::new(Throttle::new(one, config.steps)));
-        let throttled = throttle.as_ref().map_or(0, |one| one.interval());
-        let interval = own.max(throttled);
+        let throttle = throttle.map(|params| Box::new(Throttle::new(params, config.steps)));
+        let throttle_ps = throttle.as_ref().map_or(0, |throttle| throttle.interval());
+        let first_interval_ps = interval_ps.max(throttle_ps);
         Requester {
             port_id: config.port_id,
             first_device: config.first_device,
@@ -222,13 +237,13 @@ impl Requester {
                 true => roots.in_order(),
                 false => roots,
             },
-            write: match params.partial_write {
+            write_opcode: match params.partial_write {
                 _ if !config.partial || params.cache.is_some() => Opcode::MemWr,
                 PartialWrite::MemWrPtl => Opcode::MemWrPtl,
                 PartialWrite::MemRdFill => Opcode::MemRdFill,
             },
             map: config.map,
-            issuer: Issuer::new(config.source, config.rng, config.limit, interval),
+            issuer: Issuer::new(config.source, config.rng, config.limit, first_interval_ps),
             cache: params.cache.as_ref().map(PrivateCache::new),
             process_ps: params.process_time.0,
             cache_ps: params.cache.as_ref().map_or(0, |cache| cache.access_time.0),
@@ -237,14 +252,17 @@ impl Requester {
             idle: 0,
             spare: Vec::new(),
             current: 0,
-            wholes: Vec::new(),
-            free_wholes: Vec::new(),
+            multi_line_ops: Vec::new(),
+            free_multi_line_ops: Vec::new(),
             writeback: None,
             overfetch: overfetch.map(|params| Box::new(Overfetch::new(params))),
             ledger: RequestLedger::new(config.number, config.log),
-            interval_ps: own,
+            interval_ps,
             throttle,
-            values: ((config.number + 1) << 12, drawn),
+            values: StoredValues {
+                base: (config.number + 1) << 12,
+                mask: if config.values { u16::MAX } else { 0 },
+            },
             joins: config.joins,
             leaves: config.leaves,
         }
@@ -293,8 +311,8 @@ impl Requester {
                 self.enter(ctx, hpa, true, RequestSlotKind::Writeback, 0);
                 continue;
             }
-            let (line, write, whole) = match self.next_of_whole() {
-                Some(next) => next,
+            let (line, write, multi_line) = match self.next_line() {
+                Some(next_line) => next_line,
                 None => {
                     if self.overfetch.is_some() && self.read_in_vain(ctx) {
                         continue;
@@ -303,24 +321,24 @@ impl Requester {
                         return;
                     };
                     if let Some(overfetch) = &mut self.overfetch {
-                        overfetch.note(&op);
+                        overfetch.observe(&op);
                     }
-                    let whole = match op.lines > 1 {
-                        true => self.begin_whole(ctx.now(), op),
+                    let multi_line = match op.lines > 1 {
+                        true => self.begin_multi_line(ctx.now(), op),
                         false => 0,
                     };
-                    (Hpa(op.hpa.0 & !63), op.kind == OpKind::Write, whole)
+                    (Hpa(op.hpa.0 & !63), op.kind == OpKind::Write, multi_line)
                 }
             };
             let cache = self.cache.as_mut();
             match cache.map(|cache| cache.access(line.line(), write)) {
-                Some(access) if access.hit => self.hit(ctx, line, write, whole),
+                Some(access) if access.hit => self.hit(ctx, line, write, multi_line),
                 Some(access) => {
                     self.writeback = access.evicted.map(|line| Hpa(line.0 * 64));
                     // Write-allocate: a store that misses reads the line.
-                    self.enter(ctx, line, false, RequestSlotKind::Request, whole);
+                    self.enter(ctx, line, false, RequestSlotKind::Request, multi_line);
                 }
-                None => self.enter(ctx, line, write, RequestSlotKind::Request, whole),
+                None => self.enter(ctx, line, write, RequestSlotKind::Request, multi_line),
             }
         }
     }
@@ -345,7 +363,7 @@ impl Requester {
         hpa: Hpa,
         write: bool,
         kind: RequestSlotKind,
-        whole: u32,
+        multi_line: u32,
     ) -> (u32, RequestSlot) {
         let slot = RequestSlot {
             hpa,
@@ -354,7 +372,7 @@ impl Requester {
             write,
             kind,
             merged: false,
-            whole,
+            multi_line,
         };
         let tag = match self.free.pop() {
             Some(tag) => tag,
@@ -367,6 +385,7 @@ impl Requester {
         (tag, slot)
     }
 
+    /// Frees the slot of a request that has ended, and returns the slot's content.
     #[inline(always)]
     fn free_slot(&mut self, now: SimTime, tag: u32) -> RequestSlot {
         let slot = self.slots[tag as usize];
@@ -380,9 +399,10 @@ impl Requester {
         slot
     }
 
-    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, whole: u32) {
+    /// Begins a hit in the private cache, which completes after the access time.
+    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, multi_line: u32) {
         let now = ctx.now();
-        let (tag, _) = self.take_slot(now, hpa, write, RequestSlotKind::Hit, whole);
+        let (tag, _) = self.take_slot(now, hpa, write, RequestSlotKind::Hit, multi_line);
         ctx.wake_at(SimTime(now.0 + self.cache_ps), HIT + tag);
     }
 
@@ -397,7 +417,8 @@ impl Requester {
     /// which, so the code has no branch.
     #[inline(always)]
     fn stored(&self, slot: &RequestSlot) -> u16 {
-        (self.values.0 | (slot.id as u16 & 0xfff)) & (self.values.1 * u16::from(slot.write))
+        let value = self.values.base | (slot.id as u16 & 0xfff);
+        value & (self.values.mask * u16::from(slot.write))
     }
 
     /// Takes a slot for a request, and sends the request or queues it for the link.
@@ -407,20 +428,24 @@ impl Requester {
         hpa: Hpa,
         write: bool,
         kind: RequestSlotKind,
-        whole: u32,
+        multi_line: u32,
     ) {
         let now = ctx.now();
         let device = match self.map.owner(hpa) {
             Some(device) => device,
             None => panic!("{hpa:?} lies outside the memory that the plan gave the workload"),
         };
-        let (tag, slot) = self.take_slot(now, hpa, write, kind, whole);
+        let (tag, slot) = self.take_slot(now, hpa, write, kind, multi_line);
         match kind {
             RequestSlotKind::Writeback => self.ledger.stats.writebacks += 1,
             RequestSlotKind::Overfetch => self.ledger.stats.overfetched += 1,
             _ => {}
         }
-        let opcode = if write { self.write } else { Opcode::MemRd };
+        let opcode = if write {
+            self.write_opcode
+        } else {
+            Opcode::MemRd
+        };
         let message = Message {
             data: self.stored(&slot),
             ..Message::new(opcode, hpa, tag, self.port_id, device, now)
@@ -430,10 +455,10 @@ impl Requester {
 
     /// Passes the load that a response reports to the throttle.
     #[inline(never)]
-    fn heed(&mut self, now: SimTime, message: &Message) {
+    fn report_load(&mut self, now: SimTime, message: &Message) {
         let (throttle, issued) = (self.throttle.as_mut(), self.issuer.issued());
         let load = DevLoad::of(message);
-        if let Some(interval) = throttle.and_then(|one| one.note(now, load, issued)) {
+        if let Some(interval) = throttle.and_then(|throttle| throttle.observe(now, load, issued)) {
             self.issuer.set_interval(self.interval_ps.max(interval));
         }
     }
@@ -441,9 +466,9 @@ impl Requester {
     #[inline]
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if self.throttle.is_some() {
-            self.heed(ctx.now(), message);
+            self.report_load(ctx.now(), message);
         }
-        if self.write == Opcode::MemRdFill && self.merge(ctx, message) {
+        if self.write_opcode == Opcode::MemRdFill && self.merge(ctx, message) {
             return;
         }
         let slot = self.free_slot(ctx.now(), message.tag);
@@ -464,8 +489,8 @@ impl Requester {
             self.log_unserved(ctx, slot, stages, hops, device, message);
             return;
         }
-        let (answer, value) = (RequestOutcome::Device, message.data);
-        self.log(ctx, slot, stages, hops, device, answer, value);
+        let (outcome, value) = (RequestOutcome::Device, message.data);
+        self.log(ctx, slot, stages, hops, device, outcome, value);
     }
 
     /// Handles the data of a line for a partial write: the merged line is written back. Returns
@@ -505,14 +530,15 @@ impl Requester {
         device: u16,
         message: &Message,
     ) {
-        let answer = match message.lines {
+        let outcome = match message.lines {
             Message::DENIED => RequestOutcome::Denied,
             _ => RequestOutcome::Poisoned,
         };
-        self.ledger.stats.denied_ever += u64::from(answer == RequestOutcome::Denied);
-        self.log(ctx, slot, stages, hops, device, answer, message.data);
+        self.ledger.stats.denied_ever += u64::from(outcome == RequestOutcome::Denied);
+        self.log(ctx, slot, stages, hops, device, outcome, message.data);
     }
 
+    /// Completes a request: its row goes to the ledger, and its operation of several lines has one line less.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "what a row has beside its slot")]
     fn log(
@@ -522,23 +548,23 @@ impl Requester {
         stages: StageTimes,
         hops: u16,
         device: u16,
-        answer: RequestOutcome,
+        outcome: RequestOutcome,
         value: u16,
     ) {
         let row = RequestRow {
             device,
             hops,
-            denied: answer == RequestOutcome::Denied,
-            failure: (answer == RequestOutcome::Poisoned).then_some(Failure::Poisoned),
+            denied: outcome == RequestOutcome::Denied,
+            failure: (outcome == RequestOutcome::Poisoned).then_some(Failure::Poisoned),
             value,
             shared: false,
             ..slot.row(ctx.now(), stages)
         };
-        let hit = answer == RequestOutcome::Cache;
+        let hit = outcome == RequestOutcome::Cache;
         self.ledger.complete(ctx, row, hit);
-        if slot.whole != 0 {
-            let served = !matches!(answer, RequestOutcome::Denied | RequestOutcome::Poisoned);
-            self.part_done(ctx.now(), slot.whole, served);
+        if slot.multi_line != 0 {
+            let served = !matches!(outcome, RequestOutcome::Denied | RequestOutcome::Poisoned);
+            self.line_done(ctx.now(), slot.multi_line, served);
         }
     }
 }

@@ -102,13 +102,15 @@ impl ThrottleParams {
     }
 }
 
-/// From this rate on, in bytes per second, the host is not throttled.
+/// From this rate on, in bytes per second, the host is not throttled (*assumed*: no host issues so fast).
 const FULL: u64 = 1_000_000_000_000;
-/// Most doublings of the step in a row.
+/// Most doublings of the step in a row: the lowest step is then a million times as large, [`FULL`].
 const DOUBLINGS: u32 = 20;
 /// Above the rate of the last overload, the step doubles after this many periods of light load (*assumed*).
 /// A request may take several periods, and until its response comes the load seems light.
 const SLOWLY: u32 = 8;
+/// A throttle may have limited a host that issued at least this many tenths of what its rate allowed (*assumed*).
+const NEARLY_ALL: u64 = 9;
 
 /// Statistics of a throttle since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
@@ -131,7 +133,7 @@ pub(crate) struct Throttle {
     params: ThrottleParams,
     /// Bytes per second added in a period of optimal load.
     step: u64,
-    /// Future steps, each with its start after the workloads begin; the next one last.
+    /// Future steps, each with its start after the workloads begin, in descending order of time.
     steps: Vec<(Picos, BytesPerSec)>,
     /// When the workloads began.
     begun: SimTime,
@@ -142,9 +144,9 @@ pub(crate) struct Throttle {
     issued: u64,
     most: DevLoad,
     /// The overload for which the rate was cut when the period began, or light load.
-    heeded: DevLoad,
+    overload: DevLoad,
     /// Number of periods of light load in a row.
-    lights: u32,
+    light_periods: u32,
     /// Rate at the last overload, in bytes per second.
     overloaded: u64,
     stats: ThrottleStats,
@@ -163,8 +165,8 @@ impl Throttle {
             since: 0,
             issued: 0,
             most: DevLoad::Light,
-            heeded: DevLoad::Light,
-            lights: 0,
+            overload: DevLoad::Light,
+            light_periods: 0,
             overloaded: FULL,
             stats: ThrottleStats::default(),
         }
@@ -196,29 +198,29 @@ impl Throttle {
     /// Accounts for a response that reports `load`. `issued` is the number of lines that the
     /// host has issued so far. Returns the new least time between two issues, in picoseconds,
     /// if it may have changed.
-    pub(crate) fn note(&mut self, now: SimTime, load: DevLoad, issued: u64) -> Option<u64> {
+    pub(crate) fn observe(&mut self, now: SimTime, load: DevLoad, issued: u64) -> Option<u64> {
         self.most = self.most.max(load);
         let span = now.0 - self.since;
         let is_over = span >= self.params.period().0;
-        let is_new = load >= DevLoad::Moderate && load > self.heeded;
+        let is_new = load >= DevLoad::Moderate && load > self.overload;
         if !is_over && !is_new {
             return None;
         }
-        let heeded = if is_over { self.most } else { load };
+        let period_load = if is_over { self.most } else { load };
         let bytes = u128::from((issued - self.issued) * LINE_BYTES) * 1_000_000_000_000;
         let used = (bytes / u128::from(span.max(1))).min(u128::from(FULL)) as u64;
         self.stats.periods += 1;
-        self.stats.held += u64::from(used >= self.rate / 10 * 9);
-        while let Some((_, step)) = self.steps.pop_if(|(at, _)| self.begun + *at <= now) {
+        self.stats.held += u64::from(used >= self.rate / 10 * NEARLY_ALL);
+        while let Some((_, step)) = self.steps.pop_if(|(start, _)| self.begun + *start <= now) {
             self.step = step.0;
         }
-        let lights = std::mem::take(&mut self.lights);
-        match heeded {
+        let light_periods = std::mem::take(&mut self.light_periods);
+        match period_load {
             DevLoad::Light => {
-                self.lights = (lights + 1).min(DOUBLINGS);
+                self.light_periods = (light_periods + 1).min(DOUBLINGS);
                 let doublings = match self.rate < self.overloaded {
-                    true => lights,
-                    false => lights / SLOWLY,
+                    true => light_periods,
+                    false => light_periods / SLOWLY,
                 };
                 self.speed_up(doublings, used);
             }
@@ -226,7 +228,7 @@ impl Throttle {
             DevLoad::Moderate => self.slow_down(self.params.moderate_cut),
             DevLoad::Severe => self.slow_down(self.params.severe_cut),
         }
-        self.heeded = match heeded {
+        self.overload = match period_load {
             DevLoad::Light | DevLoad::Optimal => DevLoad::Light,
             overload => overload,
         };
@@ -270,10 +272,10 @@ mod tests {
 
     /// Reports loads every 100 ns from `from` on, in nanoseconds, to a host that issues all that it may.
     /// Returns the rate afterwards, in MB/s.
-    fn told(throttle: &mut Throttle, from: u64, loads: &[DevLoad]) -> u64 {
-        for (at, load) in (from..).step_by(100).zip(loads) {
+    fn rate_after(throttle: &mut Throttle, from: u64, loads: &[DevLoad]) -> u64 {
+        for (time, load) in (from..).step_by(100).zip(loads) {
             let issued = throttle.issued + 1_000_000;
-            throttle.note(SimTime(at * 1000), *load, issued);
+            throttle.observe(SimTime(time * 1000), *load, issued);
         }
         throttle.rate / MB
     }
@@ -281,39 +283,70 @@ mod tests {
     #[test]
     fn overload_counts_at_once_and_then_the_highest_load_of_a_period() {
         use DevLoad::{Light, Moderate, Optimal, Severe};
-        let mut own = throttle();
-        own.rate = 1280 * MB;
-        assert_eq!(told(&mut own, 100, &[Light; 9]), 1280, "the period lasts");
-        assert_eq!(told(&mut own, 950, &[Moderate]), 1200);
-        assert_eq!(told(&mut own, 1000, &[Moderate; 3]), 1200, "the same");
-        assert_eq!(told(&mut own, 1500, &[Severe]), 600, "it is worse");
-        assert_eq!(told(&mut own, 1600, &[Severe, Light, Light]), 600);
-        assert_eq!(told(&mut own, 2500, &[Light]), 300, "once it was severe");
-        assert_eq!(told(&mut own, 2600, &[Severe]), 300, "in flight then");
-        assert_eq!(told(&mut own, 3500, &[Light]), 150);
-        assert_eq!(told(&mut own, 3600, &[Severe]), 150, "in flight then");
-        assert_eq!(told(&mut own, 4500, &[Light]), 100, "the least");
-        assert_eq!(told(&mut own, 5500, &[Optimal]), 200);
-        assert_eq!(told(&mut own, 5600, &[Moderate]), 187, "it is new again");
+        let mut throttle = throttle();
+        throttle.rate = 1280 * MB;
+        assert_eq!(
+            rate_after(&mut throttle, 100, &[Light; 9]),
+            1280,
+            "the period lasts"
+        );
+        assert_eq!(rate_after(&mut throttle, 950, &[Moderate]), 1200);
+        assert_eq!(
+            rate_after(&mut throttle, 1000, &[Moderate; 3]),
+            1200,
+            "the same"
+        );
+        assert_eq!(
+            rate_after(&mut throttle, 1500, &[Severe]),
+            600,
+            "it is worse"
+        );
+        assert_eq!(
+            rate_after(&mut throttle, 1600, &[Severe, Light, Light]),
+            600
+        );
+        assert_eq!(
+            rate_after(&mut throttle, 2500, &[Light]),
+            300,
+            "once it was severe"
+        );
+        assert_eq!(
+            rate_after(&mut throttle, 2600, &[Severe]),
+            300,
+            "in flight then"
+        );
+        assert_eq!(rate_after(&mut throttle, 3500, &[Light]), 150);
+        assert_eq!(
+            rate_after(&mut throttle, 3600, &[Severe]),
+            150,
+            "in flight then"
+        );
+        assert_eq!(rate_after(&mut throttle, 4500, &[Light]), 100, "the least");
+        assert_eq!(rate_after(&mut throttle, 5500, &[Optimal]), 200);
+        assert_eq!(
+            rate_after(&mut throttle, 5600, &[Moderate]),
+            187,
+            "it is new again"
+        );
     }
 
     #[test]
     fn the_step_doubles_with_each_period_of_light_load_and_not_under_optimal_load() {
         use DevLoad::{Light, Optimal};
-        let mut own = throttle();
+        let mut throttle = throttle();
         let rates = [Light, Light, Light, Optimal, Optimal, Light, Light];
         let mut at = 0;
         let found = rates.map(|load| {
             at += 1000;
-            told(&mut own, at, &[load])
+            rate_after(&mut throttle, at, &[load])
         });
         assert_eq!(found, [200, 400, 800, 900, 1000, 1100, 1300]);
         // Overload at 1300 leaves 650; from 1350 on the step doubles at the eighth period.
-        assert_eq!(told(&mut own, 7_500, &[DevLoad::Severe]), 650);
-        own.steps.clear();
+        assert_eq!(rate_after(&mut throttle, 7_500, &[DevLoad::Severe]), 650);
+        throttle.steps.clear();
         let found = [(); 10].map(|()| {
             at += 1000;
-            told(&mut own, at + 1000, &[Light])
+            rate_after(&mut throttle, at + 1000, &[Light])
         });
         let expected = [750, 950, 1350, 1450, 1550, 1650, 1750, 1850, 2050, 2250];
         assert_eq!(found, expected);
@@ -325,11 +358,11 @@ mod tests {
     fn a_late_host_comes_to_the_part_of_its_steps_within_a_hundred_periods() {
         for weight in [1, 3] {
             let of = |step: u64, rate: u64| {
-                let mut own = throttle();
-                own.step = step * MB;
-                own.steps.clear();
-                own.rate = rate * MB;
-                own
+                let mut throttle = throttle();
+                throttle.step = step * MB;
+                throttle.steps.clear();
+                throttle.rate = rate * MB;
+                throttle
             };
             // The first host has the whole rate: 12 steps per host.
             let mut hosts = [of(100, 1200 * (1 + weight)), of(100 * weight, 0)];
@@ -340,7 +373,7 @@ mod tests {
                     false => DevLoad::Optimal,
                 };
                 for host in &mut hosts {
-                    told(host, period * 1000, &[load]);
+                    rate_after(host, period * 1000, &[load]);
                 }
             }
             let [first, second] = hosts.map(|host| host.rate as f64);
@@ -375,12 +408,21 @@ mod tests {
 
     #[test]
     fn the_step_changes_at_its_time_after_the_workloads_begin() {
-        let mut own = throttle();
-        own.begin(SimTime(5_000_000));
-        own.rate = 1000 * MB;
-        assert_eq!(told(&mut own, 104_000, &[DevLoad::Optimal]), 1100);
-        assert_eq!(told(&mut own, 105_000, &[DevLoad::Optimal]), 1400);
-        assert_eq!(told(&mut own, 106_000, &[DevLoad::Optimal]), 1700);
+        let mut throttle = throttle();
+        throttle.begin(SimTime(5_000_000));
+        throttle.rate = 1000 * MB;
+        assert_eq!(
+            rate_after(&mut throttle, 104_000, &[DevLoad::Optimal]),
+            1100
+        );
+        assert_eq!(
+            rate_after(&mut throttle, 105_000, &[DevLoad::Optimal]),
+            1400
+        );
+        assert_eq!(
+            rate_after(&mut throttle, 106_000, &[DevLoad::Optimal]),
+            1700
+        );
     }
 
     #[test]
@@ -389,7 +431,7 @@ mod tests {
         throttle.rate = 10_000 * MB;
         for period in 1..100 {
             // 3.2 GB/s.
-            throttle.note(SimTime(period * 1_000_000), DevLoad::Light, period * 50);
+            throttle.observe(SimTime(period * 1_000_000), DevLoad::Light, period * 50);
         }
         assert_eq!(
             throttle.stats(),

@@ -7,7 +7,7 @@
 //! operation that [follows](ThreadOp::follows) an outstanding operation waits for it, and stalls
 //! all later operations of the hardware thread. A range of bytes is accessed line by line.
 //!
-//! The owner asks for the next [`ThreadAction`] of a hardware thread and carries it out. An access takes effect
+//! The owner requests the next [`ThreadAction`] of a hardware thread and carries it out. An access takes effect
 //! on memory when the owner [performs](HwThreads::perform) it, while the owner has the right to
 //! the line. It is [done](HwThreads::access_done) at that time or later. The operation completes
 //! with its last access.
@@ -137,6 +137,7 @@ impl OutstandingOp {
     }
 }
 
+/// What a hardware thread executes.
 enum HwThreadCode {
     Thread(Thread),
     Program(Box<StepWindow>),
@@ -158,12 +159,17 @@ impl SaveState for HwThreadCode {
     }
 }
 
+/// The next operation of a hardware thread.
 enum NextOp {
+    /// The operation with this number.
     Op(u32),
+    /// No operation before this time, in picoseconds.
     NotBefore(u64),
+    /// No operation until an outstanding one completes, if ever.
     Nothing,
 }
 
+/// A hardware thread and its operations.
 struct HwThread {
     code: HwThreadCode,
     /// Operation whose accesses are being begun.
@@ -185,13 +191,18 @@ save_state!(HwThread {
 /// The hardware threads of a component, their outstanding operations and their statistics.
 pub struct HwThreads {
     hw_threads: Vec<HwThread>,
+    /// Operations by number, and the numbers that are free.
     ops: Vec<OutstandingOp>,
     free: Vec<u32>,
     image: Image,
+    /// Length of a cycle, in picoseconds.
     cycle: u64,
+    /// Most outstanding operations of each thread.
     window: usize,
+    /// The phases, and the statistics of each.
     names: Vec<Phase>,
     phases: Vec<ThreadPhase>,
+    /// Number of outstanding operations of all threads.
     outstanding: u64,
     /// Accounting of the operations on memory.
     pub ledger: RequestLedger,
@@ -248,8 +259,8 @@ impl HwThreads {
         let cycle = cycle.0.max(1);
         let threads = threads.into_iter().map(HwThreadCode::Thread);
         let programs = programs.into_iter();
-        let programs =
-            programs.map(|one| HwThreadCode::Program(Box::new(StepWindow::new(one, cycle))));
+        let programs = programs
+            .map(|program| HwThreadCode::Program(Box::new(StepWindow::new(program, cycle))));
         let hw_thread = |code| HwThread {
             code,
             held: None,
@@ -356,10 +367,10 @@ impl HwThreads {
             }
             op.begun = true;
             if op.open == 0 {
-                if op.last.at < now {
+                if op.last.completes < now {
                     op.last = AccessResponse::by_cache(now, now);
                 }
-                done.push((id, op.last.at));
+                done.push((id, op.last.completes));
             }
         }
         any.then_some(done)
@@ -377,7 +388,7 @@ impl HwThreads {
         loop {
             let id = match self.held(hw_thread, now) {
                 NextOp::Op(id) => id,
-                NextOp::NotBefore(at) => return ThreadAction::NotBefore(SimTime(at)),
+                NextOp::NotBefore(time) => return ThreadAction::NotBefore(SimTime(time)),
                 NextOp::Nothing => {
                     let hw_thread = &mut self.hw_threads[hw_thread];
                     return match hw_thread.ended && hw_thread.outstanding.is_empty() {
@@ -386,15 +397,15 @@ impl HwThreads {
                     };
                 }
             };
-            let one = &self.hw_threads[hw_thread];
-            if one.free_at > now.0 {
-                return ThreadAction::NotBefore(SimTime(one.free_at));
+            let thread = &self.hw_threads[hw_thread];
+            if thread.free_at > now.0 {
+                return ThreadAction::NotBefore(SimTime(thread.free_at));
             }
             let OutstandingOp { op, covered, .. } = self.ops[id as usize];
-            let ordered = matches!(one.code, HwThreadCode::Thread(_));
+            let ordered = matches!(thread.code, HwThreadCode::Thread(_));
             if ordered
                 && covered == 0
-                && (one.outstanding.len() >= self.window || self.must_wait(hw_thread, op))
+                && (thread.outstanding.len() >= self.window || self.must_wait(hw_thread, op))
             {
                 return ThreadAction::Waits;
             }
@@ -404,10 +415,10 @@ impl HwThreads {
                     self.complete(ctx, id);
                 }
                 ThreadOp::Compute { cycles } => {
-                    let at = now.0 + u64::from(cycles) * self.cycle;
-                    self.hw_threads[hw_thread].free_at = at;
+                    let completes = now.0 + u64::from(cycles) * self.cycle;
+                    self.hw_threads[hw_thread].free_at = completes;
                     self.begin(id, now);
-                    return ThreadAction::Completes(id, SimTime(at));
+                    return ThreadAction::Completes(id, SimTime(completes));
                 }
                 _ => {
                     return match access_of(id, op, covered) {
@@ -421,12 +432,12 @@ impl HwThreads {
 
     /// The operation that is being begun, or else the next of the hardware thread's code.
     fn held(&mut self, hw_thread: usize, now: SimTime) -> NextOp {
-        let one = &self.hw_threads[hw_thread];
-        if let Some(id) = one.held {
+        let thread = &self.hw_threads[hw_thread];
+        if let Some(id) = thread.held {
             return NextOp::Op(id);
         }
-        match &one.code {
-            _ if one.ended => NextOp::Nothing,
+        match &thread.code {
+            _ if thread.ended => NextOp::Nothing,
             HwThreadCode::Thread(_) => self.next_op(hw_thread, now),
             HwThreadCode::Program(_) => self.next_step(hw_thread, now),
         }
@@ -445,7 +456,7 @@ impl HwThreads {
                 op.ends = step.ends;
                 NextOp::Op(self.hold(hw_thread, op))
             }
-            NextStep::NotBefore(at) => NextOp::NotBefore(at),
+            NextStep::NotBefore(time) => NextOp::NotBefore(time),
             NextStep::Waits => NextOp::Nothing,
             NextStep::Ended => {
                 *ended = true;
@@ -457,8 +468,8 @@ impl HwThreads {
     /// The next operation of a thread. `Mark`, `Count` and `Time` operations take no
     /// time and complete here.
     fn next_op(&mut self, hw_thread: usize, now: SimTime) -> NextOp {
-        let one = &mut self.hw_threads[hw_thread];
-        let HwThreadCode::Thread(thread) = &mut one.code else {
+        let HwThread { code, ended, .. } = &mut self.hw_threads[hw_thread];
+        let HwThreadCode::Thread(thread) = code else {
             return NextOp::Nothing;
         };
         loop {
@@ -477,7 +488,7 @@ impl HwThreads {
                 }
                 NextAction::Blocked => return NextOp::Nothing,
                 NextAction::Finished => {
-                    one.ended = true;
+                    *ended = true;
                     return NextOp::Nothing;
                 }
             }
@@ -569,16 +580,16 @@ impl HwThreads {
     /// Records the response to an access. Returns the completion time of the operation if this
     /// was its last access.
     #[inline]
-    pub fn access_done(&mut self, id: u32, answer: AccessResponse) -> Option<SimTime> {
+    pub fn access_done(&mut self, id: u32, response: AccessResponse) -> Option<SimTime> {
         let op = &mut self.ops[id as usize];
         op.open -= 1;
-        if answer.at >= op.last.at {
-            op.last = answer;
+        if response.completes >= op.last.completes {
+            op.last = response;
         }
-        if answer.outcome != AccessOutcome::Served {
-            op.outcome = answer.outcome;
+        if response.outcome != AccessOutcome::Served {
+            op.outcome = response.outcome;
         }
-        (op.begun && op.open == 0).then_some(op.last.at)
+        (op.begun && op.open == 0).then_some(op.last.completes)
     }
 
     /// Completes an operation now, with the value that was performed.
@@ -589,8 +600,9 @@ impl HwThreads {
         let now = ctx.now();
         let op = self.ops[id as usize];
         let hw_thread = &mut self.hw_threads[usize::from(op.hw_thread)];
-        if let Some(at) = hw_thread.outstanding.iter().position(|other| *other == id) {
-            hw_thread.outstanding.remove(at);
+        let mut outstanding = hw_thread.outstanding.iter();
+        if let Some(index) = outstanding.position(|other| *other == id) {
+            hw_thread.outstanding.remove(index);
         }
         hw_thread.changing -= u32::from(!is_load(op.op));
         self.outstanding -= 1;

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::Accelerator;
 use super::hmc::NONE;
 
-/// Lines in a region of the table. A region is allocated when one of its lines is accessed.
+/// Lines in a region of the table (*assumed*). A region is allocated when one of its lines is accessed.
 const REGION: u64 = 4096;
 
 /// Maximum number of device accesses that allocate a CQID while one line of a page that flips to
@@ -98,7 +98,7 @@ impl BiasTable {
     }
 
     /// Index of a line's word, the bits of its page in the word, and the line's own bit.
-    fn place(&self, number: u64) -> (u64, u64, u64) {
+    fn bits_of(&self, number: u64) -> (u64, u64, u64) {
         let first = number % 64 / self.page_lines * self.page_lines;
         let page = (u64::MAX >> (64 - self.page_lines)) << first;
         (number / 64, page, 1 << (number % 64))
@@ -115,19 +115,19 @@ impl BiasTable {
             return;
         }
         let region = region.get_or_insert_with(|| vec![0; (REGION / 64) as usize].into());
-        let found = &mut region[(word % (REGION / 64)) as usize];
-        *found = *found & !bits | if on { bits } else { 0 };
+        let word = &mut region[(word % (REGION / 64)) as usize];
+        *word = *word & !bits | if on { bits } else { 0 };
     }
 
     /// Whether the host may hold a line, as far as the device knows.
     pub(super) fn is_host(&self, number: u64) -> bool {
-        let (word, _, line) = self.place(number);
+        let (word, _, line) = self.bits_of(number);
         self.word(word) & line != 0
     }
 
     /// Records that the host may hold a line from now on.
     pub(super) fn host_takes(&mut self, number: u64) {
-        let (word, page, line) = self.place(number);
+        let (word, page, line) = self.bits_of(number);
         let flipping = self.flip_of(number).is_some();
         if self.word(word) & page == 0 && !flipping {
             self.stats.host += 1;
@@ -139,7 +139,7 @@ impl BiasTable {
     /// stays in host bias.
     pub(super) fn host_drops(&mut self, number: u64) {
         if self.page_lines == 1 {
-            let (word, _, line) = self.place(number);
+            let (word, _, line) = self.bits_of(number);
             self.set(word, line, false);
         }
     }
@@ -151,7 +151,7 @@ impl BiasTable {
             self.stats.refused += 1;
             return;
         }
-        let (word, page, _) = self.place(number);
+        let (word, page, _) = self.bits_of(number);
         self.set(word, page, to_host);
         self.stats.software += 1;
     }
@@ -163,10 +163,10 @@ impl BiasTable {
 
     /// Records that a line has been requested from the host: the flip of its
     /// page begins or continues.
-    pub(super) fn asked(&mut self, number: u64, line: LineAddr, now: u64) {
-        let (word, page, bit) = self.place(number);
+    pub(super) fn requested(&mut self, number: u64, line: LineAddr, now: u64) {
+        let (word, page, bit) = self.bits_of(number);
         let held = self.word(word) & page;
-        let at = self.flip_of(number).unwrap_or_else(|| {
+        let index = self.flip_of(number).unwrap_or_else(|| {
             self.flips.push(BiasFlip {
                 page: number / self.page_lines,
                 line: LineAddr(line.0 - number % self.page_lines),
@@ -176,7 +176,7 @@ impl BiasTable {
             });
             self.flips.len() - 1
         });
-        let flip = &mut self.flips[at];
+        let flip = &mut self.flips[index];
         flip.left &= !bit;
         flip.open += 1;
         self.stats.lines += 1;
@@ -198,24 +198,24 @@ impl BiasTable {
 
     /// Records that the host has given up a line.
     pub(super) fn left(&mut self, number: u64) {
-        let (word, _, line) = self.place(number);
+        let (word, _, line) = self.bits_of(number);
         self.set(word, line, false);
     }
 
     /// Records that the accesses which waited for a recalled line have continued. The flip of the
     /// page is complete when no request and no line is left.
     pub(super) fn settled(&mut self, number: u64, now: u64) {
-        let (word, page, _) = self.place(number);
-        let Some(at) = self.flip_of(number) else {
+        let (word, page, _) = self.bits_of(number);
+        let Some(index) = self.flip_of(number) else {
             return;
         };
-        let flip = &mut self.flips[at];
+        let flip = &mut self.flips[index];
         flip.open -= 1;
         if flip.open > 0 || flip.left != 0 {
             return;
         }
         self.stats.flip_ps += now - flip.since;
-        self.flips.remove(at);
+        self.flips.remove(index);
         if self.word(word) & page == 0 {
             self.stats.flips += 1;
         } else {
@@ -237,14 +237,14 @@ impl Accelerator {
     /// free for other purposes, and one line after each access that allocates a CQID.
     pub(super) fn go_on_flipping(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut flip = 0;
-        while let Some(own) = &mut self.own
-            && flip < own.bias.flips.len()
+        while let Some(own_memory) = &mut self.own_memory
+            && flip < own_memory.bias.flips.len()
         {
-            let Some(line) = own.bias.next(flip) else {
+            let Some(line) = own_memory.bias.next(flip) else {
                 flip += 1;
                 continue;
             };
-            let turn = own.bias.has_turn();
+            let turn = own_memory.bias.has_turn();
             if !turn
                 && self.transactions.free.len() <= self.transactions.entries.len() / 2
                 && !self.is_idle()
@@ -256,14 +256,18 @@ impl Accelerator {
             }
         }
         // All lines have been requested.
-        if let Some(own) = &mut self.own {
-            own.bias.passed = 0;
+        if let Some(own_memory) = &mut self.own_memory {
+            own_memory.bias.passed = 0;
         }
     }
 
     /// Requests lines for flips if the next CQID belongs to a flip.
     pub(super) fn flip_in_turn(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if self.own.as_ref().is_some_and(|own| own.bias.has_turn()) {
+        if self
+            .own_memory
+            .as_ref()
+            .is_some_and(|own_memory| own_memory.bias.has_turn())
+        {
             self.go_on_flipping(ctx);
         }
     }
@@ -298,17 +302,17 @@ impl Accelerator {
 
     /// Records that the accesses which waited for a line of the device's own memory have continued.
     pub(super) fn flip_settles(&mut self, ctx: &Ctx<'_, Parcel>, line: LineAddr) {
-        if let Some(own) = &mut self.own {
-            let number = own.number(line);
-            own.bias.settled(number, ctx.now().0);
+        if let Some(own_memory) = &mut self.own_memory {
+            let number = own_memory.number(line);
+            own_memory.bias.settled(number, ctx.now().0);
         }
     }
 
     /// Records that a line of the device's own memory has been requested from the host.
     pub(super) fn flip_asks(&mut self, ctx: &Ctx<'_, Parcel>, line: LineAddr) {
-        if let Some(own) = &mut self.own {
-            let number = own.number(line);
-            own.bias.asked(number, line, ctx.now().0);
+        if let Some(own_memory) = &mut self.own_memory {
+            let number = own_memory.number(line);
+            own_memory.bias.requested(number, line, ctx.now().0);
         }
     }
 }

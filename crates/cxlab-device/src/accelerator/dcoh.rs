@@ -83,19 +83,19 @@ impl Dcoh {
         entry: u32,
         event: Event,
     ) -> Actions {
-        let at = self.busy.iter().position(|busy| busy.line == line);
-        let state = match at {
-            Some(at) => self.busy[at].state,
+        let index = self.busy.iter().position(|busy| busy.line == line);
+        let state = match index {
+            Some(index) => self.busy[index].state,
             None if bias.is_host(number) => LineState::idle(Filter::Any(HOST)),
             None => LineState::idle(Filter::Invalid),
         };
         let Some((next, actions)) = step(state, event) else {
             panic!("{event:?} in {state:?} breaks the coherence of HDM-DB memory")
         };
-        match (at, next.is_busy()) {
-            (Some(at), true) => self.busy[at].state = next,
-            (Some(at), false) => {
-                self.busy.swap_remove(at);
+        match (index, next.is_busy()) {
+            (Some(index), true) => self.busy[index].state = next,
+            (Some(index), false) => {
+                self.busy.swap_remove(index);
             }
             (None, true) => self.busy.push(BusyLine {
                 line,

@@ -40,8 +40,8 @@ impl Accelerator {
         let Some(done) = self.hw_threads.end_threads(now) else {
             return;
         };
-        for (op, at) in done {
-            ctx.wake_at(at, OP | op);
+        for (op, time) in done {
+            ctx.wake_at(time, OP | op);
         }
         for (_, access) in std::mem::take(&mut self.spinning) {
             let begun = self.hw_threads.issued(access.op);

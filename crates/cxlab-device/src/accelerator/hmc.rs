@@ -185,11 +185,11 @@ impl Accelerator {
             self.hmc.merged += 1;
             return LookupOutcome::Waits;
         }
-        let own = self.owns_line(line);
+        let is_own_line = self.owns_line(line);
         if how != LookupAttempt::InTurn {
             let locked = match slot {
                 Some(slot) => self.cache[slot].locked,
-                None if own => self.locked_until(line),
+                None if is_own_line => self.locked_until(line),
                 None => 0,
             };
             if self.waits_for_lock(ctx, access, begun, locked) {
@@ -197,13 +197,13 @@ impl Accelerator {
                 return LookupOutcome::Waits;
             }
         }
-        if own && !self.is_host_biased(line) {
+        if is_own_line && !self.is_host_biased(line) {
             self.begin(access, ctx.now(), fresh);
             self.local(ctx, access, begun);
             return LookupOutcome::Waits;
         }
         let state = slot.map_or(Line::I, |slot| self.cache[slot].line);
-        let event = match own {
+        let event = match is_own_line {
             true => Event::Flush,
             false => event_of(access, state, &self.params.cache),
         };
@@ -232,11 +232,11 @@ impl Accelerator {
         self.hmc.upgrades += u64::from(slot.is_some());
         self.hmc.misses += u64::from(slot.is_none());
         self.transactions.entries[id as usize].state = next;
-        self.transactions.entries[id as usize].flip = own;
-        if let Some(memory) = &mut self.own {
+        self.transactions.entries[id as usize].flip = is_own_line;
+        if let Some(memory) = &mut self.own_memory {
             memory.bias.pass();
         }
-        if own {
+        if is_own_line {
             self.flip_asks(ctx, line);
         }
         let answer = AccessResponse::by_cache(begun, ctx.now());
@@ -250,7 +250,7 @@ impl Accelerator {
         for action in actions.iter() {
             self.act(ctx, id, action, None);
         }
-        match own {
+        match is_own_line {
             true => self.go_on_flipping(ctx),
             false => self.flip_in_turn(ctx),
         }
@@ -423,11 +423,11 @@ impl Accelerator {
     /// Takes the first access that waits for an entry.
     pub(super) fn take_next(&mut self, id: u32) -> Option<WaitingAccess> {
         let entry = &mut self.transactions.entries[id as usize];
-        let place = entry.first;
-        if place == NONE {
+        let first = entry.first;
+        if first == NONE {
             return None;
         }
-        let waiter = self.transactions.waiters.take(place);
+        let waiter = self.transactions.waiters.take(first);
         entry.first = waiter.next;
         if waiter.next == NONE {
             entry.last = NONE;
@@ -437,13 +437,13 @@ impl Accelerator {
 
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime, slot: Slot) {
         self.hmc.hits += 1;
-        let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
+        let mut completes = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
-            at += self.cycles(self.params.atomic_cycles);
-            self.cache[slot].locked = at.0;
+            completes += self.cycles(self.params.atomic_cycles);
+            self.cache[slot].locked = completes.0;
         }
         self.hw_threads.used(0, access.line());
-        self.take_effect(ctx, access, AccessResponse::by_cache(begun, at));
+        self.take_effect(ctx, access, AccessResponse::by_cache(begun, completes));
     }
 
     /// Performs an access to the copy in a cache. The access fails if it consumes poison, spins if it
@@ -459,7 +459,7 @@ impl Accelerator {
             self.poisoned(
                 ctx,
                 access,
-                AccessResponse::by_cache(answer.begun, answer.at),
+                AccessResponse::by_cache(answer.begun, answer.completes),
             );
         } else if self.hw_threads.waits_on(access) {
             self.spin(ctx, access);
@@ -476,20 +476,20 @@ impl Accelerator {
     /// buffer of the line's size, so pushes of the same line that directly follow in the queue
     /// are sent along with it.
     pub(super) fn pulled(&mut self, id: u32) -> bool {
-        let mut place = self.transactions.entries[id as usize].first;
+        let mut waiter = self.transactions.entries[id as usize].first;
         let mut count: u32 = 0;
-        let partial = place != NONE && {
-            let access = self.transactions.waiters.get(place).access;
+        let partial = waiter != NONE && {
+            let access = self.transactions.waiters.get(waiter).access;
             access.kind == AccessKind::Store && !access.is_whole()
         };
-        while place != NONE {
-            let WaitingAccess { access, next, .. } = *self.transactions.waiters.get(place);
+        while waiter != NONE {
+            let WaitingAccess { access, next, .. } = *self.transactions.waiters.get(waiter);
             if count > 0 && access.kind != AccessKind::Push {
                 break;
             }
             self.perform(&access, false);
             count += 1;
-            place = match access.kind {
+            waiter = match access.kind {
                 AccessKind::Push => next,
                 _ => NONE,
             };
@@ -522,7 +522,7 @@ fn is_write(line: Line) -> bool {
 
 fn event_of(access: &Access, held: Line, cache: &HmcParams) -> Event {
     use StoreRequest as Stores;
-    let whole = access.is_whole();
+    let is_whole = access.is_whole();
     match access.kind {
         AccessKind::Load if held == Line::I => match cache.load_request {
             LoadRequest::RdAny => Event::Load,
@@ -530,7 +530,7 @@ fn event_of(access: &Access, held: Line, cache: &HmcParams) -> Event {
             LoadRequest::RdCurr => Event::LoadOnce,
         },
         AccessKind::Store if held == Line::I && cache.store_request != Stores::RdOwn => {
-            match (cache.store_request, whole) {
+            match (cache.store_request, is_whole) {
                 (Stores::ItoMWr, true) => Event::WriteOwn,
                 (Stores::WrCur, true) => Event::WriteCurrent,
                 (Stores::WrInv, _) => Event::WriteThrough,
@@ -541,7 +541,7 @@ fn event_of(access: &Access, held: Line, cache: &HmcParams) -> Event {
         }
         AccessKind::LoadToStore if matches!(held, Line::I | Line::S) => Event::Store,
         AccessKind::Load | AccessKind::LoadToStore | AccessKind::Prefetch => Event::Load,
-        AccessKind::Store if whole => Event::StoreLine,
+        AccessKind::Store if is_whole => Event::StoreLine,
         AccessKind::Store | AccessKind::Atomic => Event::Store,
         AccessKind::Push => Event::Push,
         AccessKind::Flush if held == Line::I => Event::Flush,

@@ -25,25 +25,25 @@ impl Accelerator {
         if write && self.is_device_coherent() {
             return self.host_writes(ctx, &received);
         }
-        let Some(own) = &mut self.own else {
+        let Some(own_memory) = &mut self.own_memory else {
             panic!("{:?} to a device without memory", message.opcode)
         };
-        let number = own.number(line);
+        let number = own_memory.number(line);
         if write {
-            own.stats.host_writes += 1;
+            own_memory.stats.host_writes += 1;
             let gone = message.meta.field() == MetaField::Meta0State
                 && message.meta.value() == MetaValue::Invalid;
             match gone {
-                true => own.bias.host_drops(number),
-                false => own.host_takes(line),
+                true => own_memory.bias.host_drops(number),
+                false => own_memory.host_takes(line),
             }
             self.ask_medium(ctx, MediumRequestKind::Host(received), line, true);
             return;
         }
-        if own.is_kept_from_host(line) {
+        if own_memory.is_kept_from_host(line) {
             return self.locks.hold_back(line, &received);
         }
-        let locked = own.locked_until(line);
+        let locked = own_memory.locked_until(line);
         if !self.host_waits(ctx, &received, line, locked) {
             self.host_reads(ctx, &received);
         }
@@ -56,11 +56,13 @@ impl Accelerator {
         }
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        let Some(own) = &mut self.own else { return };
-        let slot = own.dmc.find(line);
-        own.stats.host_reads += 1;
-        own.host_takes(line);
-        let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let slot = own_memory.dmc.find(line);
+        own_memory.stats.host_reads += 1;
+        own_memory.host_takes(line);
+        let dirty = slot.is_some_and(|slot| own_memory.dmc.remove(slot).1.dirty);
         if dirty {
             self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
         }
@@ -91,7 +93,9 @@ impl Accelerator {
 
     /// Whether the device keeps its own memory coherent by back-invalidation.
     pub(super) fn is_device_coherent(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.dcoh.is_some())
+        self.own_memory
+            .as_ref()
+            .is_some_and(|own_memory| own_memory.dcoh.is_some())
     }
 
     /// Recalls a line that the host may hold; `entry` waits for the response.
@@ -101,13 +105,15 @@ impl Accelerator {
         entry: u32,
         line: LineAddr,
     ) {
-        let Some(own) = &mut self.own else { return };
-        let actions = own.step(line, entry, Event::LocalWrite);
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let actions = own_memory.step(line, entry, Event::LocalWrite);
         debug_assert!(
             matches!(actions.iter().next(), Some(Action::Snoop(Snoop::Inv, _))),
             "the host may hold {line:?}"
         );
-        if let Some(dcoh) = &mut own.dcoh {
+        if let Some(dcoh) = &mut own_memory.dcoh {
             dcoh.stats.snoops += 1;
         }
         let snoop = self.message(ctx, line, Snoop::Inv.opcode(), entry);
@@ -119,12 +125,17 @@ impl Accelerator {
     pub(super) fn snoop_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
-        let Some(own) = &mut self.own else { return };
-        let asked = own.dcoh.as_ref().and_then(|dcoh| dcoh.entry_of(line));
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let asked = own_memory
+            .dcoh
+            .as_ref()
+            .and_then(|dcoh| dcoh.entry_of(line));
         let Some(entry) = asked else {
             panic!("{:?} answers no snoop", message.opcode)
         };
-        own.step(line, entry, Event::Message(HOST, request));
+        own_memory.step(line, entry, Event::Message(HOST, request));
         let left = cache_agent::Event::Reply(Reply::Go(GoState::Invalid));
         self.apply(ctx, entry, left, message);
         self.wake_held_back(ctx, line);
@@ -135,10 +146,12 @@ impl Accelerator {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
-        let Some(own) = &mut self.own else { return };
-        let actions = own.step(line, 0, Event::Message(HOST, request));
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let actions = own_memory.step(line, 0, Event::Message(HOST, request));
         if request == M2s::BiConflict {
-            if let Some(dcoh) = &mut own.dcoh {
+            if let Some(dcoh) = &mut own_memory.dcoh {
                 dcoh.stats.conflicts += 1;
             }
             self.release(ctx, received);
@@ -148,7 +161,7 @@ impl Accelerator {
             return;
         }
         // The completion follows from the medium.
-        own.stats.host_writes += 1;
+        own_memory.stats.host_writes += 1;
         self.ask_medium(ctx, MediumRequestKind::Host(*received), line, true);
     }
 
@@ -157,11 +170,16 @@ impl Accelerator {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
-        let Some(own) = &mut self.own else { return };
-        own.stats.host_reads += 1;
-        let actions = own.step(line, 0, Event::Message(HOST, request));
-        let slot = own.dmc.find(line).filter(|_| request != M2s::MemInvFlush);
-        let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        own_memory.stats.host_reads += 1;
+        let actions = own_memory.step(line, 0, Event::Message(HOST, request));
+        let slot = own_memory
+            .dmc
+            .find(line)
+            .filter(|_| request != M2s::MemInvFlush);
+        let dirty = slot.is_some_and(|slot| own_memory.dmc.remove(slot).1.dirty);
         let passes = dirty && request == M2s::MemRdOwn;
         if dirty && !passes {
             self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
@@ -194,8 +212,10 @@ impl Accelerator {
             true => Event::MediumDirty,
             false => Event::MediumData,
         };
-        let Some(own) = &mut self.own else { return };
-        let actions = own.step(line, 0, event);
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let actions = own_memory.step(line, 0, event);
         for action in actions.iter() {
             self.reply_to_host(ctx, message, action);
         }
@@ -217,8 +237,8 @@ impl Accelerator {
             ..*to
         };
         answer.stages.device += self.params.egress().0 as u32;
-        if let (S2m::CmpM, Some(own)) = (reply, &mut self.own)
-            && let Some(dcoh) = &mut own.dcoh
+        if let (S2m::CmpM, Some(own_memory)) = (reply, &mut self.own_memory)
+            && let Some(dcoh) = &mut own_memory.dcoh
         {
             dcoh.stats.passed_modified += 1;
         }

@@ -81,13 +81,13 @@ save_state!(DmaEngine {
     sized: tags;
 });
 
-/// Number of tags of writes.
+/// Number of tags of writes (*assumed*).
 pub(super) const WRITE_TAGS: u32 = 1 << 12;
 
 /// Bytes that a Translation Request covers.
 const PAGE: u64 = PageSize::Small.bytes();
 
-/// Maximum number of transactions queued for the link before the engine stalls further writes.
+/// Maximum number of transactions queued for the link before the engine stalls further writes (*assumed*).
 const MOST_WAITING: usize = 1 << 10;
 
 impl DmaEngine {
@@ -179,11 +179,11 @@ impl Accelerator {
     }
 
     fn set_register(&mut self, ctx: &mut Ctx<'_, Parcel>, register: u32, value: u64) {
-        let at = register as usize;
-        if self.io.registers.len() <= at {
-            self.io.registers.resize(at + 1, 0);
+        let index = register as usize;
+        if self.io.registers.len() <= index {
+            self.io.registers.resize(index + 1, 0);
         }
-        self.io.registers[at] = value;
+        self.io.registers[index] = value;
         self.look_at_registers(ctx);
     }
 
@@ -195,19 +195,19 @@ impl Accelerator {
 
     /// Completes the operations whose register has changed.
     fn look_at_registers(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let mut at = 0;
-        while at < self.io.waiting.len() {
-            let (register, old, op) = self.io.waiting[at];
+        let mut index = 0;
+        while index < self.io.waiting.len() {
+            let (register, old, op) = self.io.waiting[index];
             let value = self.register(register);
             if value == old {
-                at += 1;
+                index += 1;
                 continue;
             }
-            self.io.waiting.remove(at);
+            self.io.waiting.remove(index);
             let hw_thread = self.hw_threads.thread_of(op);
             self.hw_threads.complete_with(ctx, op, value);
-            let next = ctx.now() + self.cycles(1);
-            self.wake_hw_thread(ctx, hw_thread, next);
+            let next_cycle = ctx.now() + self.cycles(1);
+            self.wake_hw_thread(ctx, hw_thread, next_cycle);
         }
     }
 
@@ -220,14 +220,14 @@ impl Accelerator {
             (Opcode::CplD, _) => self.completed(ctx, message),
             (Opcode::MWr, Some(PROCESS_ENDS)) => self.end_threads(ctx),
             (Opcode::MWr, Some(register)) => {
-                let there = staging(message.source, message.tag);
-                let value = self.hw_threads.image().read(there, 8);
+                let staged = staging(message.source, message.tag);
+                let value = self.hw_threads.image().read(staged, 8);
                 self.write_register(ctx, register, value);
             }
             (Opcode::MRd, Some(register)) => {
-                let there = staging(message.source, message.tag);
+                let staged = staging(message.source, message.tag);
                 let value = self.register(register);
-                self.hw_threads.image().write(there, 8, value);
+                self.hw_threads.image().write(staged, 8, value);
                 let mut answer = *message;
                 answer.opcode = Opcode::CplD;
                 answer.stages = LatencyStages::default();
@@ -330,21 +330,21 @@ impl Accelerator {
                 Direction::ToDevice => PageAccess::Read,
                 Direction::ToHost | Direction::ToHostPosted => PageAccess::Write,
             };
-            let at = descriptor.host + descriptor.looked_up;
-            if !self.look_up(ctx, at, need) {
+            let addr = descriptor.host + descriptor.looked_up;
+            if !self.look_up(ctx, addr, need) {
                 return;
             }
             if let Some(descriptor) = &mut self.io.descriptors[number] {
                 let rest = descriptor.bytes - descriptor.looked_up;
-                descriptor.looked_up += rest.min(PAGE - at % PAGE);
+                descriptor.looked_up += rest.min(PAGE - addr % PAGE);
             }
         }
     }
 
-    fn wake_engine(&mut self, ctx: &mut Ctx<'_, Parcel>, at: u64) {
-        if at < self.io.wake {
-            self.io.wake = at;
-            ctx.wake_at(SimTime(at), DMA);
+    fn wake_engine(&mut self, ctx: &mut Ctx<'_, Parcel>, time: u64) {
+        if time < self.io.wake {
+            self.io.wake = time;
+            ctx.wake_at(SimTime(time), DMA);
         }
     }
 
@@ -365,8 +365,8 @@ impl Accelerator {
         let Some(tag) = self.io.free.pop() else {
             return false;
         };
-        let most = self.params.dma.read_request.0;
-        let bytes = (descriptor.bytes - descriptor.begun).min(most - start % most);
+        let read_request = self.params.dma.read_request.0;
+        let bytes = (descriptor.bytes - descriptor.begun).min(read_request - start % read_request);
         self.io.tags[tag as usize] = ReadRequest {
             descriptor: number,
             offset: descriptor.begun,
@@ -376,7 +376,8 @@ impl Accelerator {
         };
         self.send_io(ctx, Opcode::MRd, hpa, tag, bytes as u16, true);
         self.begun(number, bytes);
-        if self.io.descriptors[number].is_some_and(|one| one.begun == one.bytes) {
+        let descriptor = &self.io.descriptors[number];
+        if descriptor.is_some_and(|descriptor| descriptor.begun == descriptor.bytes) {
             self.io.pop_active();
         }
         true
@@ -414,13 +415,13 @@ impl Accelerator {
         let Some((hpa, epoch)) = self.translate_dma(ctx, start, PageAccess::Write) else {
             return false;
         };
-        let most = self.params.dma.payload.0;
-        let bytes = (descriptor.bytes - descriptor.begun).min(most - start % most);
+        let payload = self.params.dma.payload.0;
+        let bytes = (descriptor.bytes - descriptor.begun).min(payload - start % payload);
         let tag = WRITE_TAGS + 1 + self.io.next_write;
         self.io.next_write = (self.io.next_write + 1) % WRITE_TAGS;
-        let there = staging(self.port_id, tag);
+        let staged = staging(self.port_id, tag);
         let from = Hpa(descriptor.device + descriptor.begun);
-        self.hw_threads.image().copy(from, there, bytes);
+        self.hw_threads.image().copy(from, staged, bytes);
         let first = descriptor.begun == 0;
         self.send_io(ctx, Opcode::MWr, hpa, tag, bytes as u16, first);
         // The write is posted, and a message that permits the page to move is ordered behind it.
@@ -465,9 +466,9 @@ impl Accelerator {
     /// Time in which the datapath moves a transaction with `bytes` bytes
     /// of payload, in picoseconds.
     fn path_ps(&self, bytes: u64) -> u64 {
-        let whole = bytes + Message::TLP_OVERHEAD;
+        let total = bytes + Message::TLP_OVERHEAD;
         let width = self.params.dma.width.0;
-        (whole * self.params.cycle.0).div_ceil(width)
+        (total * self.params.cycle.0).div_ceil(width)
     }
 
     /// Handles read data or an acknowledgement.
@@ -479,7 +480,7 @@ impl Accelerator {
         let ReadRequest {
             descriptor: number,
             offset,
-            bytes: whole,
+            bytes: requested,
             come,
             epoch,
         } = *tag;
@@ -491,14 +492,14 @@ impl Accelerator {
             self.io.path_free = self.io.path_free.max(now) + path;
             self.io.bytes_read += bytes;
         }
-        if come < whole {
+        if come < requested {
             return;
         }
-        if whole > 0 {
-            let there = staging(self.port_id, message.tag);
+        if requested > 0 {
+            let staged = staging(self.port_id, message.tag);
             let to = Hpa(descriptor.device + offset);
-            self.hw_threads.image().copy(there, to, whole);
-            descriptor.come += whole;
+            self.hw_threads.image().copy(staged, to, requested);
+            descriptor.come += requested;
         }
         self.end_translation(ctx, epoch);
         if message.cache.has(CacheMeta::POISON) {
@@ -518,14 +519,14 @@ impl Accelerator {
         self.work(ctx);
     }
 
-    /// Completes a descriptor whose last transaction ends at `at`; its thread continues
+    /// Completes a descriptor whose last transaction ends at `end`; its thread continues
     /// after the completion delay.
     fn finish(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         number: usize,
         descriptor: &DmaDescriptor,
-        at: u64,
+        end: u64,
     ) {
         self.io.descriptors[number] = None;
         self.io.descriptors_done += 1;
@@ -533,7 +534,7 @@ impl Accelerator {
         let value = self.hw_threads.image().read(Hpa(descriptor.device), size);
         self.hw_threads.set_value(descriptor.op, value);
         let after = self.cycles(self.params.dma.completion_cycles);
-        ctx.wake_at(SimTime(at) + after, OP | descriptor.op);
+        ctx.wake_at(SimTime(end) + after, OP | descriptor.op);
     }
 
     pub(super) fn send_io(

@@ -85,8 +85,8 @@ impl LineLocks {
     /// The queue of a line, which is created if necessary.
     fn queue(&mut self, line: LineAddr) -> &mut LockQueue {
         let known = self.queues.iter().position(|queue| queue.line == line);
-        let place = known.or_else(|| self.queues.iter().position(LockQueue::is_empty));
-        let place = place.unwrap_or_else(|| {
+        let usable = known.or_else(|| self.queues.iter().position(LockQueue::is_empty));
+        let number = usable.unwrap_or_else(|| {
             self.queues.push(LockQueue {
                 line,
                 host: None,
@@ -96,7 +96,7 @@ impl LineLocks {
             });
             self.queues.len() - 1
         });
-        let queue = &mut self.queues[place];
+        let queue = &mut self.queues[number];
         queue.line = line;
         queue
     }
@@ -107,10 +107,10 @@ impl LineLocks {
         (queue.host, queue.overtaken) = (Some(*received), 0);
     }
 
-    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: u64) {
-        if at < self.wake {
-            self.wake = at;
-            ctx.wake_at(SimTime(at), UNLOCK);
+    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, time: u64) {
+        if time < self.wake {
+            self.wake = time;
+            ctx.wake_at(SimTime(time), UNLOCK);
         }
     }
 }
@@ -118,8 +118,8 @@ impl LineLocks {
 impl Accelerator {
     /// Time up to which an atomic operation locks a line.
     pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
-        match &self.own {
-            Some(own) if own.owns(line) => own.locked_until(line),
+        match &self.own_memory {
+            Some(own_memory) if own_memory.owns(line) => own_memory.locked_until(line),
             _ => {
                 let slot = self.cache.find(line);
                 slot.map_or(0, |slot| self.cache[slot].locked)
@@ -202,40 +202,40 @@ impl Accelerator {
         if self.locks.wake <= now {
             self.locks.wake = u64::MAX;
         }
-        while let Some(at) = self.locks.data.iter().position(|(at, _)| *at <= now) {
-            let (_, message) = self.locks.data.remove(at);
+        while let Some(index) = self.locks.data.iter().position(|(time, _)| *time <= now) {
+            let (_, message) = self.locks.data.remove(index);
             self.roots.send(ctx, message);
         }
-        let mut next = self.locks.data.iter().map(|(at, _)| *at).min();
-        for place in 0..self.locks.queues.len() {
-            if let Some(until) = self.take_turns(ctx, place) {
-                next = Some(next.unwrap_or(u64::MAX).min(until));
+        let mut unlocks = self.locks.data.iter().map(|(time, _)| *time).min();
+        for number in 0..self.locks.queues.len() {
+            if let Some(until) = self.take_turns(ctx, number) {
+                unlocks = Some(unlocks.unwrap_or(u64::MAX).min(until));
             }
         }
-        if let Some(next) = next {
-            self.locks.wake_at(ctx, next);
+        if let Some(unlocks) = unlocks {
+            self.locks.wake_at(ctx, unlocks);
         }
     }
 
     /// Serves the requests of a queue until the line is locked again. Returns the end of the lock,
     /// or `None` if the queue is empty or the device's own access comes first.
-    fn take_turns(&mut self, ctx: &mut Ctx<'_, Parcel>, place: usize) -> Option<u64> {
+    fn take_turns(&mut self, ctx: &mut Ctx<'_, Parcel>, number: usize) -> Option<u64> {
         loop {
-            let LockQueue { line, host, .. } = self.locks.queues[place];
-            let accesses = &self.locks.queues[place].accesses;
+            let LockQueue { line, host, .. } = self.locks.queues[number];
+            let accesses = &self.locks.queues[number].accesses;
             let turn = self
                 .locks
                 .turns
                 .next(host.is_some(), !accesses.is_empty())?;
-            let own = self.own.as_ref();
-            if own.is_some_and(|own| own.is_kept_from_host(line)) {
+            let own_memory = self.own_memory.as_ref();
+            if own_memory.is_some_and(|own_memory| own_memory.is_kept_from_host(line)) {
                 return None;
             }
             let until = self.locked_until(line);
             if until > ctx.now().0 {
                 return Some(until);
             }
-            let queue = &mut self.locks.queues[place];
+            let queue = &mut self.locks.queues[number];
             match turn {
                 Turn::Host => {
                     let overtaken = queue.overtaken;

@@ -124,7 +124,7 @@ pub struct Accelerator {
     flush: FlushProgress,
     hmc: HmcStats,
     io: DmaEngine,
-    own: Option<OwnMemory>,
+    own_memory: Option<OwnMemory>,
     prefetcher: Option<Box<dyn Prefetcher>>,
     /// The first access to host memory on a device without CXL.cache.
     refused: Option<Access>,
@@ -139,7 +139,7 @@ pub struct Accelerator {
 save_state!(Accelerator {
     values: cache_free, transactions, queues, blocked, postponed, spinning, flush, hmc, refused, stray;
     sized: thread_wake;
-    states: roots, hw_threads, cache, locks, io, own, prefetcher, translator;
+    states: roots, hw_threads, cache, locks, io, own_memory, prefetcher, translator;
     built: params, host, port_id, memory;
 });
 
@@ -181,7 +181,7 @@ impl Accelerator {
         let Some(lru) = victim::build("lru") else {
             unreachable!("the catalog of victim policies has lru")
         };
-        let own = config.memory.map(|memory| {
+        let own_memory = config.memory.map(|memory| {
             let tags = TagArray::new(dmc, lru.as_ref(), StreamRng::new(0, "lru"));
             OwnMemory::new(memory, tags, params.dmc.write_buffer)
         });
@@ -197,7 +197,7 @@ impl Accelerator {
             flush: FlushProgress::default(),
             hmc: HmcStats::default(),
             io: DmaEngine::new(params.dma.tags),
-            own,
+            own_memory,
             prefetcher: config.prefetch.map(|policy| policy.state()),
             refused: None,
             stray: None,
@@ -230,8 +230,12 @@ impl Accelerator {
     /// Counters of the cache, the engines and the device's own memory.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let hmc = &self.hmc;
-        let bias_flips = self.own.as_ref().map_or(0, |own| own.bias.stats.flips);
-        let own = self.own.as_ref().map(|own| own.stats).unwrap_or_default();
+        let bias_flips = self
+            .own_memory
+            .as_ref()
+            .map_or(0, |own_memory| own_memory.bias.stats.flips);
+        let stats = self.own_memory.as_ref().map(|own_memory| own_memory.stats);
+        let own_stats = stats.unwrap_or_default();
         let list = [
             ("hmc_hits", hmc.hits),
             ("hmc_misses", hmc.misses),
@@ -249,18 +253,18 @@ impl Accelerator {
             ("dma_descriptors", self.io.descriptors_done),
             ("dma_bytes_read", self.io.bytes_read),
             ("dma_bytes_written", self.io.bytes_written),
-            ("dmc_hits", own.dmc_hits),
-            ("dmc_misses", own.dmc_misses),
-            ("dmc_write_waits", own.dmc_write_waits),
+            ("dmc_hits", own_stats.dmc_hits),
+            ("dmc_misses", own_stats.dmc_misses),
+            ("dmc_write_waits", own_stats.dmc_write_waits),
             ("bias_flips", bias_flips),
-            ("host_reads", own.host_reads),
-            ("host_writes", own.host_writes),
+            ("host_reads", own_stats.host_reads),
+            ("host_writes", own_stats.host_writes),
         ];
         let counts = list.map(|(name, value)| (name, value as f64));
         let mut list = Vec::new();
         Statistic::append(&mut list, "", &counts);
-        if let Some(own) = &self.own {
-            own.statistics(now, &mut list);
+        if let Some(own_memory) = &self.own_memory {
+            own_memory.statistics(now, &mut list);
         }
         if let Some(translator) = &self.translator {
             translator.list(&mut list);
@@ -305,7 +309,9 @@ impl Accelerator {
     /// Maximum number of accesses that allocated a CQID before one line of a page that
     /// flips to device bias.
     pub fn most_passed_flips(&self) -> u32 {
-        self.own.as_ref().map_or(0, |own| own.bias.most_passed)
+        self.own_memory
+            .as_ref()
+            .map_or(0, |own_memory| own_memory.bias.most_passed)
     }
 
     /// Maximum number of Translation Requests that one access waited for.
@@ -316,10 +322,10 @@ impl Accelerator {
     }
 
     /// Schedules a wake-up of a hardware thread, unless an earlier one is scheduled.
-    fn wake_hw_thread(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize, at: SimTime) {
-        if at.0 < self.thread_wake[hw_thread] {
-            self.thread_wake[hw_thread] = at.0;
-            ctx.wake_at(at, HW_THREAD | hw_thread as u32);
+    fn wake_hw_thread(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: usize, time: SimTime) {
+        if time.0 < self.thread_wake[hw_thread] {
+            self.thread_wake[hw_thread] = time.0;
+            ctx.wake_at(time, HW_THREAD | hw_thread as u32);
         }
     }
 
@@ -332,9 +338,9 @@ impl Accelerator {
                     }
                 }
                 ThreadAction::Other(op, operation) => self.io_op(ctx, op, operation),
-                ThreadAction::Completes(op, at) => ctx.wake_at(at, OP | op),
-                ThreadAction::NotBefore(at) => {
-                    self.wake_hw_thread(ctx, hw_thread, at);
+                ThreadAction::Completes(op, time) => ctx.wake_at(time, OP | op),
+                ThreadAction::NotBefore(time) => {
+                    self.wake_hw_thread(ctx, hw_thread, time);
                     return;
                 }
                 ThreadAction::Waits | ThreadAction::Ended => return,
@@ -399,8 +405,8 @@ impl Accelerator {
             self.spin(ctx, access);
             return;
         }
-        let at = ctx.now() + self.cycles(cycles);
-        self.over(ctx, access, AccessResponse::by_cache(begun, at));
+        let completes = ctx.now() + self.cycles(cycles);
+        self.over(ctx, access, AccessResponse::by_cache(begun, completes));
         if access.kind.writes() {
             self.changed(ctx, access.line());
         }
@@ -415,13 +421,13 @@ impl Accelerator {
     }
 
     /// Completes an access, now or later.
-    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, mut answer: AccessResponse) {
+    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, mut response: AccessResponse) {
         let time = self.translation_time(access);
-        answer.at += time;
-        answer.stages[PROCESS] += time.0;
+        response.completes += time;
+        response.stages[PROCESS] += time.0;
         self.end_translation(ctx, access.epoch);
-        if let Some(at) = self.hw_threads.access_done(access.op, answer) {
-            ctx.wake_at(at.max(ctx.now()), OP | access.op);
+        if let Some(completes) = self.hw_threads.access_done(access.op, response) {
+            ctx.wake_at(completes.max(ctx.now()), OP | access.op);
         }
     }
 }
@@ -443,7 +449,7 @@ impl RequestAgent for Accelerator {
             + self.transactions.in_flight()
             + self.io.in_flight()
             + self.locks.in_flight()
-            + self.own.as_ref().map_or(0, OwnMemory::in_flight)
+            + self.own_memory.as_ref().map_or(0, OwnMemory::in_flight)
     }
 
     fn is_done(&self) -> bool {
@@ -507,8 +513,8 @@ impl RequestAgent for Accelerator {
         if let Some(translator) = &mut self.translator {
             translator.begin_measurement();
         }
-        if let Some(own) = &mut self.own {
-            own.begin_measurement(now);
+        if let Some(own_memory) = &mut self.own_memory {
+            own_memory.begin_measurement(now);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The memory of a Type 2 device, with lines that the host may cache and lines that it may not.
 //!
 //! In HDM-D the host keeps this memory coherent. The device keeps the bias of each page (see
-//! `bias`). In host bias the host may hold a copy, and the device must ask the host to give up the
-//! line before its own access. In device bias the device accesses its memory, and the cache of that
-//! memory (DMC), without the host. The host's next read restores host bias. The host answers the
-//! device's request with a `MemRdFwd`, or for a weakly ordered write with a `MemWrFwd`. These are
+//! `bias`). In host bias the host may hold a copy, and the device must request the line from the
+//! host before its own access. In device bias the device accesses its memory, and the cache of that
+//! memory (DMC), without the host. The host's next read restores host bias. The host's response
+//! to the device's request is a `MemRdFwd`, or for a weakly ordered write a `MemWrFwd`. These are
 //! ordered with the host's reads of the same line, so the device knows which came first (CXL 3.1,
 //! section 3.3.3). A read of the host that arrives while the device's own access waits for the
 //! line's data waits for that access alone, and never for the host. Otherwise a host that reads a
@@ -36,6 +36,7 @@ use crate::controller::line_request;
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct DmcWay {
     pub(super) dirty: bool,
+    /// Time up to which an atomic operation locks the line, in picoseconds.
     locked: u64,
 }
 
@@ -46,8 +47,10 @@ pub(super) struct ReceivedMessage {
     pub(super) port: u16,
 }
 
+/// What a request in the medium is for.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum MediumRequestKind {
+    /// No request: the number is free.
     Free,
     /// A request of the host, which gets a response.
     Host(ReceivedMessage),
@@ -62,9 +65,10 @@ pub(super) enum MediumRequestKind {
 /// A request in the medium, or queued for it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct MediumRequest {
-    job: MediumRequestKind,
+    kind: MediumRequestKind,
     line: LineAddr,
     write: bool,
+    /// When the request was queued and when the medium accepted it, in picoseconds.
     since: u64,
     accepted: u64,
 }
@@ -74,6 +78,7 @@ struct MediumRequest {
 struct DataWaiter {
     line: LineAddr,
     access: Access,
+    /// When the access began, in picoseconds.
     begun: u64,
 }
 
@@ -125,17 +130,21 @@ pub(super) struct OwnMemory {
     /// The coherency engine; only for HDM-DB memory.
     pub(super) dcoh: Option<Dcoh>,
     pub(super) dmc: TagArray<DmcWay>,
+    /// Requests by their number in the medium, and the numbers that are free.
     requests: Vec<MediumRequest>,
     free: Vec<u32>,
     /// Requests that the medium has not accepted.
     waiting: VecDeque<u32>,
+    /// Accesses of the device that wait for data of the medium.
     waiters: Vec<DataWaiter>,
     /// Slots of the write buffer, and the number of write-backs that the medium has not accepted.
     write_places: u32,
     writes: u32,
     /// Fills whose data have arrived and that wait for a slot.
     stalled: VecDeque<MediumRequest>,
+    /// Time of the earliest wake-up that was requested, in picoseconds.
     wake: u64,
+    /// Completions that have not been handled.
     done: Vec<Completion>,
     pub(super) stats: OwnStats,
 }
@@ -268,7 +277,7 @@ impl OwnMemory {
         let flips = (bias.flips + bias.lost).max(1) as f64;
         let flip_ns = bias.flip_ps as f64 / 1e3 / flips;
         let refused = ("bias_refused", bias.refused as f64);
-        let own = match &self.dcoh {
+        let statistics = match &self.dcoh {
             None => vec![
                 ("bias_lost", bias.lost as f64),
                 ("bias_lines", bias.lines as f64),
@@ -285,12 +294,12 @@ impl OwnMemory {
                 refused,
             ],
         };
-        Statistic::append(list, "", &own);
+        Statistic::append(list, "", &statistics);
         let mut medium = Vec::new();
         self.backend.statistics(now, &mut medium);
-        list.extend(medium.into_iter().map(|one| Statistic {
-            name: format!("memory.{}", one.name),
-            ..one
+        list.extend(medium.into_iter().map(|statistic| Statistic {
+            name: format!("memory.{}", statistic.name),
+            ..statistic
         }));
     }
 }
@@ -298,32 +307,36 @@ impl OwnMemory {
 impl Accelerator {
     #[inline]
     pub(super) fn owns_line(&self, line: LineAddr) -> bool {
-        self.own.as_ref().is_some_and(|own| own.owns(line))
+        self.own_memory
+            .as_ref()
+            .is_some_and(|own_memory| own_memory.owns(line))
     }
 
     /// Whether the host may hold a line of the device's own memory.
     pub(super) fn is_host_biased(&self, line: LineAddr) -> bool {
-        let own = self.own.as_ref();
-        own.is_some_and(|own| own.bias.is_host(own.number(line)))
+        let own_memory = self.own_memory.as_ref();
+        own_memory.is_some_and(|own_memory| own_memory.bias.is_host(own_memory.number(line)))
     }
 
     /// Flips the page of a line on behalf of a driver. The device refuses if the line is not in its
     /// memory, if the memory has no bias (HDM-DB), or if the device itself is flipping the page.
     pub(super) fn flip_by_software(&mut self, line: LineAddr, to_host: bool) {
-        let Some(own) = &mut self.own else {
+        let Some(own_memory) = &mut self.own_memory else {
             return;
         };
-        match own.owns(line) && own.dcoh.is_none() {
-            true => own.bias.flip_by_software(own.number(line), to_host),
-            false => own.bias.stats.refused += 1,
+        match own_memory.owns(line) && own_memory.dcoh.is_none() {
+            true => own_memory
+                .bias
+                .flip_by_software(own_memory.number(line), to_host),
+            false => own_memory.bias.stats.refused += 1,
         }
     }
 
     /// Records that the host no longer holds a line.
     pub(super) fn flipped(&mut self, line: LineAddr) {
-        if let Some(own) = &mut self.own {
-            let number = own.number(line);
-            own.bias.left(number);
+        if let Some(own_memory) = &mut self.own_memory {
+            let number = own_memory.number(line);
+            own_memory.bias.left(number);
         }
     }
 
@@ -333,50 +346,55 @@ impl Accelerator {
         let line = access.line();
         let hit = self.cycles(self.params.cache.hit_cycles);
         let atomic = self.cycles(self.params.atomic_cycles);
-        let Some(own) = &mut self.own else { return };
-        let Some(slot) = own.dmc.access(line) else {
-            own.stats.dmc_misses += 1;
-            let asked = own.waiters.iter().any(|waiter| waiter.line == line);
-            own.waiters.push(DataWaiter {
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let Some(slot) = own_memory.dmc.access(line) else {
+            own_memory.stats.dmc_misses += 1;
+            let is_requested = own_memory.waiters.iter().any(|waiter| waiter.line == line);
+            own_memory.waiters.push(DataWaiter {
                 line,
                 access: *access,
                 begun: begun.0,
             });
-            if !asked {
+            if !is_requested {
                 self.ask_medium(ctx, MediumRequestKind::Fill(line), line, false);
             }
             return;
         };
-        own.stats.dmc_hits += 1;
-        let way = &mut own.dmc[slot];
-        let mut at = now + hit;
+        own_memory.stats.dmc_hits += 1;
+        let way = &mut own_memory.dmc[slot];
+        let mut completes = now + hit;
         way.dirty |= access.kind.writes();
         if access.kind == AccessKind::Atomic {
-            at += atomic;
-            way.locked = at.0;
+            completes += atomic;
+            way.locked = completes.0;
         }
         self.hw_threads.used(0, line);
-        self.take_effect(ctx, access, AccessResponse::by_cache(begun, at));
+        self.take_effect(ctx, access, AccessResponse::by_cache(begun, completes));
     }
 
+    /// Queues a request to the medium.
     pub(super) fn ask_medium(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        job: MediumRequestKind,
+        kind: MediumRequestKind,
         line: LineAddr,
         write: bool,
     ) {
-        let Some(own) = &mut self.own else { return };
-        own.writes += u32::from(matches!(job, MediumRequestKind::WriteBack));
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        own_memory.writes += u32::from(matches!(kind, MediumRequestKind::WriteBack));
         let request = MediumRequest {
-            job,
+            kind,
             line,
             write,
             since: ctx.now().0,
             accepted: 0,
         };
-        let id = own.open(request);
-        own.waiting.push_back(id);
+        let id = own_memory.open(request);
+        own_memory.waiting.push_back(id);
         self.feed_medium(ctx);
     }
 
@@ -384,15 +402,17 @@ impl Accelerator {
     pub(super) fn pass_modified(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         self.release(ctx, received);
         let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
-        let Some(own) = &mut self.own else { return };
-        let id = own.open(MediumRequest {
-            job: MediumRequestKind::Passed(*received),
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let id = own_memory.open(MediumRequest {
+            kind: MediumRequestKind::Passed(*received),
             line: LineAddr(received.message.hpa.0 / LINE_BYTES),
             write: false,
             since: ctx.now().0,
             accepted: ctx.now().0,
         });
-        own.done.push(Completion { id, at });
+        own_memory.done.push(Completion { id, at });
         self.wake_medium(ctx);
     }
 
@@ -400,26 +420,29 @@ impl Accelerator {
     fn feed_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         loop {
-            let Some(own) = &mut self.own else { return };
-            let Some(id) = own.waiting.front().copied() else {
+            let Some(own_memory) = &mut self.own_memory else {
+                return;
+            };
+            let Some(id) = own_memory.waiting.front().copied() else {
                 break;
             };
             let MediumRequest {
-                job, line, write, ..
-            } = own.requests[id as usize];
-            if !own.backend.can_accept(now, write) {
+                kind, line, write, ..
+            } = own_memory.requests[id as usize];
+            if !own_memory.backend.can_accept(now, write) {
                 break;
             }
-            own.waiting.pop_front();
-            own.requests[id as usize].accepted = now.0;
-            let dpa = own.dpa(line).unwrap_or(Dpa(0));
-            if let Some(at) = own.backend.enqueue(now, line_request(id, dpa, write)) {
+            own_memory.waiting.pop_front();
+            own_memory.requests[id as usize].accepted = now.0;
+            let dpa = own_memory.dpa(line).unwrap_or(Dpa(0));
+            let request = line_request(id, dpa, write);
+            if let Some(at) = own_memory.backend.enqueue(now, request) {
                 // The completion time is known: a wake-up handles the completion then.
-                own.done.push(Completion { id, at });
+                own_memory.done.push(Completion { id, at });
             }
-            match job {
+            match kind {
                 MediumRequestKind::Host(received) => self.release(ctx, &received),
-                MediumRequestKind::WriteBack => own.writes -= 1,
+                MediumRequestKind::WriteBack => own_memory.writes -= 1,
                 MediumRequestKind::Fill(_)
                 | MediumRequestKind::Passed(_)
                 | MediumRequestKind::Free => {}
@@ -430,37 +453,52 @@ impl Accelerator {
 
     fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
-        let Some(own) = &mut self.own else { return };
-        let known = own.done.iter().map(|completion| completion.at.0).min();
-        let next = own.backend.next_event().map_or(u64::MAX, |at| at.0);
-        let at = next.min(known.unwrap_or(u64::MAX)).max(now);
-        if at < own.wake && at != u64::MAX {
-            own.wake = at;
-            ctx.wake_at(SimTime(at), MEDIUM);
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        let known = own_memory
+            .done
+            .iter()
+            .map(|completion| completion.at.0)
+            .min();
+        let event = own_memory
+            .backend
+            .next_event()
+            .map_or(u64::MAX, |event| event.0);
+        let time = event.min(known.unwrap_or(u64::MAX)).max(now);
+        if time < own_memory.wake && time != u64::MAX {
+            own_memory.wake = time;
+            ctx.wake_at(SimTime(time), MEDIUM);
         }
     }
 
     pub(super) fn medium_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
-        let Some(own) = &mut self.own else { return };
-        if own.wake <= now.0 {
-            own.wake = u64::MAX;
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        if own_memory.wake <= now.0 {
+            own_memory.wake = u64::MAX;
         }
-        if own.backend.next_event().is_some_and(|at| at <= now) {
-            own.backend.advance(now, &mut own.done);
-        }
-        let mut at = 0;
-        while let Some(own) = &mut self.own
-            && at < own.done.len()
+        if own_memory
+            .backend
+            .next_event()
+            .is_some_and(|event| event <= now)
         {
-            if own.done[at].at > now {
-                at += 1;
+            own_memory.backend.advance(now, &mut own_memory.done);
+        }
+        let mut index = 0;
+        while let Some(own_memory) = &mut self.own_memory
+            && index < own_memory.done.len()
+        {
+            if own_memory.done[index].at > now {
+                index += 1;
                 continue;
             }
-            let Completion { id, .. } = own.done.remove(at);
-            let request = own.requests[id as usize];
-            own.requests[id as usize].job = MediumRequestKind::Free;
-            own.free.push(id);
+            let Completion { id, .. } = own_memory.done.remove(index);
+            let request = own_memory.requests[id as usize];
+            own_memory.requests[id as usize].kind = MediumRequestKind::Free;
+            own_memory.free.push(id);
             self.medium_done(ctx, &request);
         }
         self.feed_medium(ctx);
@@ -469,22 +507,22 @@ impl Accelerator {
 
     /// Continues stalled fills while the write buffer has free slots.
     fn fill_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some(own) = &mut self.own
-            && own.writes < own.write_places
-            && let Some(request) = own.stalled.pop_front()
+        while let Some(own_memory) = &mut self.own_memory
+            && own_memory.writes < own_memory.write_places
+            && let Some(request) = own_memory.stalled.pop_front()
         {
             self.filled(ctx, request.line, &request);
         }
     }
 
     fn medium_done(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &MediumRequest) {
-        match request.job {
+        match request.kind {
             MediumRequestKind::Host(received) | MediumRequestKind::Passed(received) => {
                 let mut answer = received.message;
                 let stages = &mut answer.stages;
                 stages.add(LongStage::MediaQueue, request.accepted - request.since);
                 stages.add(LongStage::Media, ctx.now().0 - request.accepted);
-                let modified = matches!(request.job, MediumRequestKind::Passed(_));
+                let modified = matches!(request.kind, MediumRequestKind::Passed(_));
                 match self.is_device_coherent() && !request.write {
                     true => self.read_for_host(ctx, &answer, modified),
                     false => self.respond_to_host(ctx, &answer),
@@ -498,14 +536,18 @@ impl Accelerator {
     /// Handles the arrival of a fill's data. The fill stalls if it would evict a modified line
     /// while the write buffer is full.
     fn fill_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &MediumRequest) {
-        let Some(own) = &mut self.own else { return };
-        if (own.writes >= own.write_places || !own.stalled.is_empty())
-            && let SetRoom::Evict(block) = own.dmc.room(line)
-            && let Some(slot) = own.dmc.find(block.victim)
-            && own.dmc[slot].dirty
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        if (own_memory.writes >= own_memory.write_places || !own_memory.stalled.is_empty())
+            && let SetRoom::Evict(block) = own_memory.dmc.room(line)
+            && let Some(slot) = own_memory.dmc.find(block.victim)
+            && own_memory.dmc[slot].dirty
         {
-            own.stats.dmc_write_waits += 1;
-            own.stalled.push_back(MediumRequest { line, ..*request });
+            own_memory.stats.dmc_write_waits += 1;
+            own_memory
+                .stalled
+                .push_back(MediumRequest { line, ..*request });
             return;
         }
         self.filled(ctx, line, request);
@@ -514,24 +556,26 @@ impl Accelerator {
     /// Inserts a line into the cache, and serves the accesses that wait for it.
     fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &MediumRequest) {
         let mut out = None;
-        let Some(own) = &mut self.own else { return };
-        if let SetRoom::Evict(block) = own.dmc.room(line)
-            && let Some(slot) = own.dmc.find(block.victim)
+        let Some(own_memory) = &mut self.own_memory else {
+            return;
+        };
+        if let SetRoom::Evict(block) = own_memory.dmc.room(line)
+            && let Some(slot) = own_memory.dmc.find(block.victim)
         {
-            out = Some(own.dmc.remove(slot));
+            out = Some(own_memory.dmc.remove(slot));
         }
-        own.dmc.insert(line, DmcWay::default());
+        own_memory.dmc.insert(line, DmcWay::default());
         self.hw_threads.filled(0, line);
-        let (ready, rest): (Vec<DataWaiter>, Vec<DataWaiter>) = own
+        let (ready, rest): (Vec<DataWaiter>, Vec<DataWaiter>) = own_memory
             .waiters
             .drain(..)
             .partition(|waiter| waiter.line == line);
-        own.waiters = rest;
+        own_memory.waiters = rest;
         if let Some((line, DmcWay { dirty: true, .. })) = out {
             self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
         }
-        for (place, waiter) in ready.into_iter().enumerate() {
-            if place > 0 {
+        for (index, waiter) in ready.into_iter().enumerate() {
+            if index > 0 {
                 self.again(ctx, waiter.access, SimTime(waiter.begun));
             } else {
                 self.first_filled(ctx, &waiter, request);
@@ -548,27 +592,27 @@ impl Accelerator {
         request: &MediumRequest,
     ) {
         let access = waiter.access;
-        let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
+        let mut completes = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
-            at += self.cycles(self.params.atomic_cycles);
+            completes += self.cycles(self.params.atomic_cycles);
         }
-        if let Some(own) = &mut self.own
-            && let Some(slot) = own.dmc.find(access.line())
+        if let Some(own_memory) = &mut self.own_memory
+            && let Some(slot) = own_memory.dmc.find(access.line())
         {
-            let way = &mut own.dmc[slot];
+            let way = &mut own_memory.dmc[slot];
             way.dirty |= access.kind.writes();
             if access.kind == AccessKind::Atomic {
-                way.locked = at.0;
+                way.locked = completes.0;
             }
         }
-        let mut answer = AccessResponse::by_cache(SimTime(waiter.begun), at);
-        answer.stages = Default::default();
-        answer.stages[MEDIA] = ctx.now().0 - request.accepted;
-        answer.stages[MEDIA_QUEUE] = request.accepted - request.since;
-        answer.stages[PROCESS] = at.0 - ctx.now().0;
-        let sum: u64 = answer.stages.iter().sum();
-        answer.stages[HOST_QUEUE] = at.0 - waiter.begun - sum;
-        answer.device = cxlab_agent::LOCAL;
-        self.take_effect(ctx, &access, answer);
+        let mut response = AccessResponse::by_cache(SimTime(waiter.begun), completes);
+        response.stages = Default::default();
+        response.stages[MEDIA] = ctx.now().0 - request.accepted;
+        response.stages[MEDIA_QUEUE] = request.accepted - request.since;
+        response.stages[PROCESS] = completes.0 - ctx.now().0;
+        let sum: u64 = response.stages.iter().sum();
+        response.stages[HOST_QUEUE] = completes.0 - waiter.begun - sum;
+        response.device = cxlab_agent::LOCAL;
+        self.take_effect(ctx, &access, response);
     }
 }

@@ -171,9 +171,9 @@ impl Accelerator {
                 if let Some(waiter) = self.take_first(id) {
                     self.hw_threads.used(0, line);
                     self.perform(&waiter.access, true);
-                    let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
-                    let answer = AccessResponse::by_cache(SimTime(waiter.begun), at);
-                    self.over(ctx, &waiter.access, answer);
+                    let completes = ctx.now() + self.cycles(self.params.cache.hit_cycles);
+                    let response = AccessResponse::by_cache(SimTime(waiter.begun), completes);
+                    self.over(ctx, &waiter.access, response);
                 }
             }
             (Action::CompleteLoad | Action::CompleteStore, Some(message)) => {
@@ -254,11 +254,11 @@ impl Accelerator {
     ) {
         let WaitingAccess { access, begun, .. } = waiter;
         let now = ctx.now();
-        let mut at = now;
+        let mut completes = now;
         if access.kind == AccessKind::Atomic {
-            at += self.cycles(self.params.atomic_cycles);
+            completes += self.cycles(self.params.atomic_cycles);
             if let Some(slot) = self.transactions.entries[id as usize].slot {
-                self.cache[slot].locked = at.0;
+                self.cache[slot].locked = completes.0;
             }
         }
         if effect == EffectTime::Cached {
@@ -288,9 +288,9 @@ impl Accelerator {
                 .push_back((Access { epoch, ..access }, begun));
             return;
         }
-        let total = at.0 - begun;
-        let ends = (self.params.egress() + self.params.ingress()).0 + (at - now).0;
-        let mut stages = stages_of(&message.stages, ends.min(total), 0);
+        let total = completes.0 - begun;
+        let pipelines = (self.params.egress() + self.params.ingress()).0 + (completes - now).0;
+        let mut stages = stages_of(&message.stages, pipelines.min(total), 0);
         let sum: u64 = stages.iter().sum();
         if sum <= total {
             stages[HOST_QUEUE] += total - sum;
@@ -300,19 +300,19 @@ impl Accelerator {
             stages[HOST_QUEUE] = total;
         }
         debug_assert!(stages[PROCESS] <= total);
-        let answer = AccessResponse {
+        let response = AccessResponse {
             begun: SimTime(begun),
-            at,
+            completes,
             device: cxlab_agent::LOCAL,
             hops: message.hops,
             stages,
             outcome: cxlab_agent::AccessOutcome::Served,
         };
         if poisoned {
-            self.poisoned(ctx, &access, answer);
+            self.poisoned(ctx, &access, response);
             return;
         }
-        self.over(ctx, &access, answer);
+        self.over(ctx, &access, response);
         if access.kind.writes() {
             self.changed(ctx, access.line());
         }
@@ -350,19 +350,19 @@ impl Accelerator {
         self.transactions.entries[id as usize].used = false;
         self.transactions.free.push(id);
         self.flip_in_turn(ctx);
-        let mut place = first;
-        while place != NONE {
+        let mut waiter = first;
+        while waiter != NONE {
             let WaitingAccess {
                 access,
                 begun,
                 next,
-            } = self.transactions.waiters.take(place);
-            let how = match place == first && flip && self.is_device_coherent() {
+            } = self.transactions.waiters.take(waiter);
+            let how = match waiter == first && flip && self.is_device_coherent() {
                 // The host's next request waits for the access that the line was recalled for.
                 true => LookupAttempt::InTurn,
                 false => LookupAttempt::Again,
             };
-            place = next;
+            waiter = next;
             self.again_as(ctx, access, SimTime(begun), how);
         }
         if flip {
@@ -454,9 +454,9 @@ impl Accelerator {
         self.roots.send(ctx, request);
     }
 
-    /// The request that recalls a line of the device's own memory from the host. A request for
-    /// ownership is answered by MemRdFwd (CXL 3.1, figure 3-42). A weakly ordered write is answered
-    /// by MemWrFwd and moves no data over the link (figure 3-39).
+    /// The request that recalls a line of the device's own memory from the host. The response
+    /// to a request for ownership is MemRdFwd (CXL 3.1, figure 3-42). The response to a weakly ordered
+    /// write is MemWrFwd, and no data cross the link (figure 3-39).
     fn opcode_of_flip(&self, id: u32) -> Opcode {
         let TransactionEntry { asked, first, .. } = self.transactions.entries[id as usize];
         if !asked || self.params.cache.store_request != StoreRequest::WOWrInv {

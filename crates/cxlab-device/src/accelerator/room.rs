@@ -50,7 +50,7 @@ impl ResourceQueues {
 
     fn has(&self, element: u32) -> bool {
         let mut room = self.room.iter();
-        room.any(|one| matches!(one, ResourceWaiter::Element(other) if *other == element))
+        room.any(|waiter| matches!(waiter, ResourceWaiter::Element(other) if *other == element))
     }
 }
 
@@ -122,8 +122,8 @@ impl Accelerator {
         if self.queues.room.is_empty() {
             return;
         }
-        let other = |one: &ResourceWaiter| !matches!(one, ResourceWaiter::Element(own) if *own == hw_thread);
-        self.queues.room.retain(other);
+        let is_other = |waiter: &ResourceWaiter| !matches!(waiter, ResourceWaiter::Element(element) if *element == hw_thread);
+        self.queues.room.retain(is_other);
         self.serve_room(ctx);
     }
 

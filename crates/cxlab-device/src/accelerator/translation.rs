@@ -121,7 +121,7 @@ impl Translator {
 
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let counts = &self.counts;
-        let own = [
+        let statistics = [
             ("atc_hits", counts.hits as f64),
             ("atc_misses", counts.misses as f64),
             ("atc_miss_ns", counts.miss.mean_ns()),
@@ -134,22 +134,23 @@ impl Translator {
             ("page_blocks", counts.blocked.count() as f64),
             ("page_block_ns", counts.blocked.mean_ns()),
         ];
-        Statistic::append(list, "", &own);
+        Statistic::append(list, "", &statistics);
     }
 
     fn tag(&mut self, page: Page) -> u32 {
         let free = self.asked.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
+        let index = free.unwrap_or_else(|| {
             self.asked.push(None);
             self.asked.len() - 1
         });
-        self.asked[place] = Some(page);
-        TAGS + place as u32
+        self.asked[index] = Some(page);
+        TAGS + index as u32
     }
 
     /// Whether a write access waits for the page.
     fn writes(&self, page: Page) -> bool {
-        let writes = |one: &TranslationWaiter| one.page == page && one.access.kind.writes();
+        let writes =
+            |waiter: &TranslationWaiter| waiter.page == page && waiter.access.kind.writes();
         self.waiting.iter().any(writes)
     }
 }
@@ -167,15 +168,15 @@ impl Accelerator {
         let Some(translator) = &mut self.translator else {
             return TranslationOutcome::Now;
         };
-        let at = VirtAddr(access.addr);
+        let address = VirtAddr(access.addr);
         let need = match access.kind.writes() {
             true => PageAccess::Write,
             false => PageAccess::Read,
         };
-        let answer = translator.atc.access(PROCESS, at, need);
-        let (page, asks) = match answer {
+        let decision = translator.atc.access(PROCESS, address, need);
+        let (page, asks) = match decision {
             AccessDecision::Go(found, epoch) => {
-                (access.hpa, access.epoch) = (found.apply(at), epoch);
+                (access.hpa, access.epoch) = (found.apply(address), epoch);
                 return TranslationOutcome::Now;
             }
             AccessDecision::Ask(page) => (page, true),
@@ -220,17 +221,17 @@ impl Accelerator {
         let Some(translator) = &mut self.translator else {
             return Some((Hpa(addr), Access::NO_EPOCH));
         };
-        let at = VirtAddr(addr);
-        let answer = translator.atc.access(PROCESS, at, need);
-        if let AccessDecision::Go(found, epoch) = answer {
+        let address = VirtAddr(addr);
+        let decision = translator.atc.access(PROCESS, address, need);
+        if let AccessDecision::Go(found, epoch) = decision {
             if let Some(since) = translator.engine_stalled.take() {
                 let counts = &mut translator.counts;
                 counts.dma_stalled.record(ctx.now().since(since));
             }
-            return Some((found.apply(at), epoch));
+            return Some((found.apply(address), epoch));
         }
         translator.engine_stalled.get_or_insert(ctx.now());
-        self.engine_misses(ctx, answer, need);
+        self.engine_misses(ctx, decision, need);
         None
     }
 
@@ -253,18 +254,18 @@ impl Accelerator {
         let Some(translator) = &mut self.translator else {
             return true;
         };
-        let answer = translator.atc.access(PROCESS, VirtAddr(addr), need);
-        if answer == AccessDecision::Full {
+        let decision = translator.atc.access(PROCESS, VirtAddr(addr), need);
+        if decision == AccessDecision::Full {
             translator.engine_waits = true;
             return false;
         }
         translator.engine_pages += 1;
-        match answer {
+        match decision {
             AccessDecision::Go(_, epoch) => {
                 translator.counts.hits += 1;
                 self.end_translation(ctx, epoch);
             }
-            _ => self.engine_misses(ctx, answer, need),
+            _ => self.engine_misses(ctx, decision, need),
         }
         true
     }
@@ -273,22 +274,22 @@ impl Accelerator {
     fn engine_misses(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        answer: AccessDecision,
+        decision: AccessDecision,
         need: PageAccess,
     ) {
         let Some(translator) = &mut self.translator else {
             return;
         };
         translator.engine_waits = true;
-        let (AccessDecision::Ask(page) | AccessDecision::Wait(page)) = answer else {
+        let (AccessDecision::Ask(page) | AccessDecision::Wait(page)) = decision else {
             return;
         };
         let mut missed = translator.engine_misses.iter();
-        if !missed.any(|(one, _)| *one == page) {
+        if !missed.any(|(other, _)| *other == page) {
             translator.engine_misses.push((page, ctx.now()));
             translator.counts.misses += 1;
         }
-        if matches!(answer, AccessDecision::Ask(_)) {
+        if matches!(decision, AccessDecision::Ask(_)) {
             self.request_translation(ctx, page, need == PageAccess::Write);
         }
     }
@@ -390,9 +391,9 @@ impl Accelerator {
         let Some(translator) = &mut self.translator else {
             return;
         };
-        let place = tag.wrapping_sub(TAGS) as usize;
-        let Some(page) = translator.asked.get_mut(place).and_then(Option::take) else {
-            panic!("a Translation Completion that nobody asked for")
+        let index = tag.wrapping_sub(TAGS) as usize;
+        let Some(page) = translator.asked.get_mut(index).and_then(Option::take) else {
+            panic!("a Translation Completion without a Translation Request")
         };
         let size = match found.large {
             true => PageSize::Large,
@@ -439,8 +440,9 @@ impl Accelerator {
         let Some(translator) = &mut self.translator else {
             return;
         };
-        if let Some(at) = translator.blocks.iter().position(|(one, _)| *one == page) {
-            let (_, since) = translator.blocks.swap_remove(at);
+        let mut blocks = translator.blocks.iter();
+        if let Some(index) = blocks.position(|(blocked, _)| *blocked == page) {
+            let (_, since) = translator.blocks.swap_remove(index);
             translator.counts.blocked.record(ctx.now().since(since));
         }
         for (page, next) in translator.atc.resume(InvalidationScope::page(page)) {
@@ -494,24 +496,26 @@ impl Accelerator {
             }
             // The process has failed, as the host knows: these accesses never complete.
             PendingPageAction::Fail => {
-                translator.waiting.retain(|one| one.page != page);
-                translator.engine_misses.retain(|(one, _)| *one != page);
+                translator.waiting.retain(|waiter| waiter.page != page);
+                translator
+                    .engine_misses
+                    .retain(|(missed, _)| *missed != page);
             }
             PendingPageAction::Replay => {
                 let mut ready = Vec::new();
                 let now = ctx.now();
-                translator.engine_misses.retain(|(one, since)| {
-                    let waits = *one != page;
+                translator.engine_misses.retain(|(missed, since)| {
+                    let waits = *missed != page;
                     if !waits {
                         translator.counts.miss.record(now.since(*since));
                     }
                     waits
                 });
-                translator.waiting.retain(|one| {
-                    let waits = one.page != page;
+                translator.waiting.retain(|waiter| {
+                    let waits = waiter.page != page;
                     if !waits {
-                        ready.push(*one);
-                        translator.counts.miss.record(now.since(one.since));
+                        ready.push(*waiter);
+                        translator.counts.miss.record(now.since(waiter.since));
                     }
                     waits
                 });

@@ -43,7 +43,7 @@ impl CoherentDevice {
         let opcode = parse(&message);
         self.coherence.count(opcode);
         self.stats.accepted += u64::from(opcode != M2s::BiConflict);
-        self.note_wait(&mut message, ctx.now() - arrived.at);
+        self.record_wait(&mut message, ctx.now() - arrived.at);
         let dpa = self.dpa(&message);
         let busy = self.lines.find(dpa.line());
         let slot = match busy {

@@ -73,31 +73,32 @@ impl SnoopJoiner {
 
     fn add(&mut self, now: SimTime, kind: Snoop, peer: Peer, line: LineAddr) -> JoinOutcome {
         let block = LineAddr(line.0 & !u64::from(self.size - 1));
-        let place = 1 << (line.0 - block.0);
-        let is_its = |one: &JoinedSnoop| (one.block, one.peer, one.kind) == (block, peer, kind);
-        let Some(at) = self.waiting.iter().rposition(is_its) else {
+        let line_bit = 1 << (line.0 - block.0);
+        let joins =
+            |snoop: &JoinedSnoop| (snoop.block, snoop.peer, snoop.kind) == (block, peer, kind);
+        let Some(index) = self.waiting.iter().rposition(joins) else {
             let due = now + self.window;
             self.waiting.push_back(JoinedSnoop {
                 kind,
                 peer,
                 block,
-                lines: place,
+                lines: line_bit,
                 due,
             });
             return JoinOutcome::First(due);
         };
-        let found = &mut self.waiting[at];
-        found.lines |= place;
+        let found = &mut self.waiting[index];
+        found.lines |= line_bit;
         if found.lines < (1 << self.size) - 1 {
             return JoinOutcome::Waits;
         }
         let complete = *found;
-        self.waiting.remove(at);
+        self.waiting.remove(index);
         JoinOutcome::Completes(complete)
     }
 
     fn pop(&mut self, now: SimTime) -> Option<JoinedSnoop> {
-        let is_due = self.waiting.front().is_some_and(|one| one.due <= now);
+        let is_due = self.waiting.front().is_some_and(|snoop| snoop.due <= now);
         is_due.then(|| self.waiting.pop_front()).flatten()
     }
 }
@@ -136,13 +137,13 @@ impl CoherentDevice {
         let JoinedSnoop { kind, peer, .. } = *joined;
         let mut left = joined.lines;
         while left > 0 {
-            let place = left.trailing_zeros() as u8;
-            let first = LineAddr(joined.block.0 + u64::from(place));
-            let mut lines = if place == 0 { 4 } else { 2 - place % 2 };
-            while lines > 1 && !self.is_block(left >> place, first, lines) {
+            let index = left.trailing_zeros() as u8;
+            let first = LineAddr(joined.block.0 + u64::from(index));
+            let mut lines = if index == 0 { 4 } else { 2 - index % 2 };
+            while lines > 1 && !self.is_block(left >> index, first, lines) {
                 lines /= 2;
             }
-            left &= !(((1 << lines) - 1) << place);
+            left &= !(((1 << lines) - 1) << index);
             self.coherence.joined_snoops += u64::from(lines > 1);
             self.snoop(ctx, kind, first, lines, Peers::only(peer));
         }

@@ -154,13 +154,13 @@ impl BusyLines {
 
     #[inline]
     pub(super) fn find(&self, line: LineAddr) -> Option<u32> {
-        let mut at = self.buckets[self.bucket(line)];
-        while at != NONE {
-            let busy = &self.slab[at as usize];
+        let mut number = self.buckets[self.bucket(line)];
+        while number != NONE {
+            let busy = &self.slab[number as usize];
             if busy.line == line {
-                return Some(at);
+                return Some(number);
             }
-            at = busy.chain;
+            number = busy.chain;
         }
         None
     }
@@ -202,14 +202,14 @@ impl BusyLines {
         let busy = self.slab[number as usize];
         assert!(busy.in_use && busy.first == NONE && !busy.starved);
         let bucket = self.bucket(busy.line);
-        let mut at = self.buckets[bucket];
-        if at == number {
+        let mut other = self.buckets[bucket];
+        if other == number {
             self.buckets[bucket] = busy.chain;
         } else {
-            while self.slab[at as usize].chain != number {
-                at = self.slab[at as usize].chain;
+            while self.slab[other as usize].chain != number {
+                other = self.slab[other as usize].chain;
             }
-            self.slab[at as usize].chain = busy.chain;
+            self.slab[other as usize].chain = busy.chain;
         }
         self.slab[number as usize].in_use = false;
         self.free.push(number);

@@ -91,12 +91,12 @@ impl CoherentDevice {
                     controller: 0,
                     medium: (now - reader.since).0,
                 };
-                waited.note(&mut reader.message);
+                waited.add_to_stages(&mut reader.message);
                 self.waits.count(waited);
                 reader.since = now;
                 let read = line_request(request, dpa, false);
-                if let Some(at) = self.medium.backend.enqueue(now, read) {
-                    self.medium.ending.push_back((at, request));
+                if let Some(done) = self.medium.backend.enqueue(now, read) {
+                    self.medium.ending.push_back((done, request));
                 }
             }
         }

@@ -263,7 +263,7 @@ impl CoherentDevice {
 
     /// Number of responses with each load since measurement began, if the device has telemetry.
     pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
-        self.telemetry.as_ref().map(|telemetry| telemetry.told)
+        self.telemetry.as_ref().map(|telemetry| telemetry.reported)
     }
 
     /// Counters of the coherency engine and the snoop filter.
@@ -339,12 +339,12 @@ impl CoherentDevice {
     }
 
     /// Adds the wait in the receive buffer to a message's latency stages and to the statistics.
-    fn note_wait(&mut self, message: &mut Message, waited: Picos) {
+    fn record_wait(&mut self, message: &mut Message, waited: Picos) {
         let waited = DeviceWait {
             controller: waited.0,
             medium: 0,
         };
-        waited.note(message);
+        waited.add_to_stages(message);
         self.waits.count(waited);
     }
 
@@ -374,12 +374,12 @@ impl CoherentDevice {
         self.await_share(ctx);
     }
 
-    /// Tells telemetry which ports have messages that wait for credits, after any change of that.
+    /// Reports to telemetry which ports have messages that wait for credits, after any change of that.
     #[inline]
-    fn note_backpressure(&mut self, now: SimTime) {
+    fn check_backpressure(&mut self, now: SimTime) {
         if let Some(telemetry) = &mut self.telemetry {
             let ports = self.ports.iter().map(|port| (&port.link, &port.outbox));
-            telemetry.look_at(now, ports);
+            telemetry.check_backpressure(now, ports);
         }
     }
 
@@ -448,7 +448,7 @@ impl CoherentDevice {
         if credited && !self.ports[port as usize].outbox.is_empty() {
             self.pump(ctx, port, false);
         }
-        self.note_backpressure(ctx.now());
+        self.check_backpressure(ctx.now());
     }
 
     /// Handles a wake-up for the medium, for joined snoops, for a change of shares, or for a port.
@@ -460,7 +460,7 @@ impl CoherentDevice {
             JOIN => self.send_due(ctx),
             port => self.pump(ctx, port as u16, true),
         }
-        self.note_backpressure(ctx.now());
+        self.check_backpressure(ctx.now());
     }
 
     fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {

@@ -23,7 +23,7 @@ impl CoherentDevice {
         let opcode = parse(&message);
         self.stats.accepted += 1;
         self.coherence.count(opcode);
-        self.note_wait(&mut message, now - arrived.at);
+        self.record_wait(&mut message, now - arrived.at);
         let line = self.dpa(&message).line();
         let busy = self.lines.find(line);
         let request = self.contexts.take(Request {

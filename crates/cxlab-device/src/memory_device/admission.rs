@@ -132,15 +132,15 @@ impl MemoryDevice {
             self.backend.defer();
         }
         match self.backend.enqueue(now, request) {
-            Some(at) => self.answer(ctx, incoming, waited, (at - now).0, at),
+            Some(done) => self.answer(ctx, incoming, waited, (done - now).0, done),
             None => {
                 self.remember(ctx, id, dpa, incoming, waited, posted);
                 if posted {
                     self.posted += 1;
                     let request = self.requests[id as usize];
-                    let (request, noted) =
+                    let (request, no_wait) =
                         (IncomingRequest::waited(&request), DeviceWait::default());
-                    self.answer(ctx, request, noted, 0, now);
+                    self.answer(ctx, request, no_wait, 0, now);
                 }
             }
         }
@@ -166,7 +166,7 @@ impl MemoryDevice {
         self.stats.speculative_reads += 1;
         let id = self.next_id();
         let ahead = match self.backend.enqueue(now, line_request(id, dpa, false)) {
-            Some(at) => SpeculativeRead::At(at),
+            Some(done) => SpeculativeRead::Ready(done),
             None => {
                 let request = Request {
                     message: incoming.message(ctx),
@@ -196,13 +196,13 @@ impl MemoryDevice {
     ) {
         let now = ctx.now();
         match ahead {
-            SpeculativeRead::At(at) => {
-                let (id, ready) = (self.next_id(), at.max(now));
+            SpeculativeRead::Ready(done) => {
+                let (id, ready) = (self.next_id(), done.max(now));
                 self.remember(ctx, id, dpa, incoming, waited, false);
                 self.free.push(id);
                 let request = self.requests[id as usize];
-                let (request, noted) = (IncomingRequest::waited(&request), DeviceWait::default());
-                self.answer(ctx, request, noted, (ready - now).0, ready);
+                let (request, no_wait) = (IncomingRequest::waited(&request), DeviceWait::default());
+                self.answer(ctx, request, no_wait, (ready - now).0, ready);
             }
             SpeculativeRead::InMedium(id) => {
                 // From now on the medium's completion belongs to this request.
@@ -272,10 +272,10 @@ impl MemoryDevice {
             Opcode::MemDataNxm
         };
         self.contexts += 1;
-        let change = |answer: &mut Message| {
-            answer.opcode = opcode;
-            answer.lines = Message::DENIED;
-            waited.note(answer);
+        let change = |response: &mut Message| {
+            response.opcode = opcode;
+            response.lines = Message::DENIED;
+            waited.add_to_stages(response);
         };
         let now = ctx.now();
         self.respond(ctx, incoming, opcode.channel(), now, change);

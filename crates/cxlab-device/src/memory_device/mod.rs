@@ -117,6 +117,7 @@ pub struct MemoryDevice {
     requests: Vec<Request>,
     /// Free numbers in `requests`.
     free: Vec<u32>,
+    /// Time of a request and its response in the controller, in picoseconds.
     controller: u32,
     /// Whether a write is complete when the medium has accepted it.
     posts: bool,
@@ -126,7 +127,9 @@ pub struct MemoryDevice {
     contexts: u32,
     /// Requests in the medium that need no response: completed writes, and speculative reads.
     posted: u32,
+    /// Number of contexts.
     limit: u32,
+    /// Time of the earliest wake-up that was requested for the medium, or `SimTime::NEVER`.
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
     seldom: Option<Box<OptionalState>>,
@@ -146,9 +149,10 @@ save_state!(MemoryDevice {
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
-/// Number of departed responses of a port that may stay in `leaving` before they are removed.
-const FEW: usize = 8;
+/// Token of the wake-up for a change of capacity.
 const CAPACITY: u32 = u32::MAX - 1;
+/// Number of departed responses of a port that may stay in `leaving` before they are removed (*assumed*).
+const FEW: usize = 8;
 
 impl MemoryDevice {
     /// Builds the component.
@@ -210,7 +214,7 @@ impl MemoryDevice {
 
     /// Number of responses with each load since measurement began, if the device has telemetry.
     pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
-        self.telemetry.as_ref().map(|telemetry| telemetry.told)
+        self.telemetry.as_ref().map(|telemetry| telemetry.reported)
     }
 
     /// Poison read and written since measurement began, if the device can have media errors.
@@ -340,15 +344,15 @@ impl MemoryDevice {
         if credited && !self.ports[port as usize].outbox.is_empty() {
             self.pump(ctx, port, false);
         }
-        self.note_backpressure(now);
+        self.check_backpressure(now);
     }
 
-    /// Tells telemetry which ports have responses that wait for credits, after any change of that.
+    /// Reports to telemetry which ports have responses that wait for credits, after any change of that.
     #[inline]
-    fn note_backpressure(&mut self, now: SimTime) {
+    fn check_backpressure(&mut self, now: SimTime) {
         if let Some(telemetry) = &mut self.telemetry {
             let ports = self.ports.iter().map(|port| (&port.link, &port.outbox));
-            telemetry.look_at(now, ports);
+            telemetry.check_backpressure(now, ports);
         }
     }
 
@@ -360,7 +364,7 @@ impl MemoryDevice {
                 return self.change_capacity(ctx);
             }
             self.pump(ctx, token as u16, true);
-            self.note_backpressure(ctx.now());
+            self.check_backpressure(ctx.now());
             return;
         }
         if ctx.now() == self.medium_wake {
@@ -385,7 +389,7 @@ impl MemoryDevice {
         }
         self.done = done;
         self.admit_waiting(ctx);
-        self.note_backpressure(ctx.now());
+        self.check_backpressure(ctx.now());
     }
 
     /// Discards the responses queued for a port, and returns their counts.
@@ -411,8 +415,9 @@ impl MemoryDevice {
     /// Calls `each` with the buffer of each request that arrived through `port`
     /// and is still buffered.
     pub fn buffered(&self, port: u16, mut each: impl FnMut(BufferId)) {
-        let waiting = self.waiting.iter().filter(|request| request.port == port);
-        waiting.for_each(|one| each(BufferId::of(one.message.channel(), one.message.vc)));
+        let requests = self.waiting.iter().filter(|request| request.port == port);
+        let messages = requests.map(|request| &request.message);
+        messages.for_each(|message| each(BufferId::of(message.channel(), message.vc)));
     }
 
     /// Removes the device from the system, and returns the counts of what was inside.
@@ -429,18 +434,18 @@ impl MemoryDevice {
     }
 
     fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Some(at) = self.backend.next_event() {
-            self.wake_at(ctx, at);
+        if let Some(event) = self.backend.next_event() {
+            self.wake_at(ctx, event);
         }
     }
 
     #[inline]
-    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: SimTime) {
+    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, time: SimTime) {
         // A medium that has not been advanced for a while may have work that is due now.
-        let at = at.max(ctx.now());
-        if at < self.medium_wake {
-            self.medium_wake = at;
-            ctx.wake_at(at, MEDIUM);
+        let time = time.max(ctx.now());
+        if time < self.medium_wake {
+            self.medium_wake = time;
+            ctx.wake_at(time, MEDIUM);
         }
     }
 }

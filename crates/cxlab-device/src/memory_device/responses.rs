@@ -30,7 +30,7 @@ impl MemoryDevice {
             refused: 0,
             answered,
         };
-        waited.note(&mut request.message);
+        waited.add_to_stages(&mut request.message);
         if incoming.poison {
             request.message.cache = request.message.cache.with(CacheMeta::POISON, true);
         }
@@ -107,11 +107,11 @@ impl MemoryDevice {
                 .answer(ready, request.source, request.port, inside)
                 .lines(),
         };
-        let change = |answer: &mut Message| {
-            answer.opcode = opcode;
-            answer.lines = lines;
-            waited.note(answer);
-            answer.stages.add(LongStage::Media, media);
+        let change = |response: &mut Message| {
+            response.opcode = opcode;
+            response.lines = lines;
+            waited.add_to_stages(response);
+            response.stages.add(LongStage::Media, media);
         };
         if request.poison {
             return self.respond_poison(ctx, request, waited, media, lines, ready);
@@ -135,12 +135,12 @@ impl MemoryDevice {
             true => Opcode::Cmp,
             false => Opcode::MemData,
         };
-        let change = |answer: &mut Message| {
-            answer.opcode = opcode;
-            answer.lines = lines;
-            answer.cache = CacheMeta::NONE.with(CacheMeta::POISON, !request.write);
-            waited.note(answer);
-            answer.stages.add(LongStage::Media, media);
+        let change = |response: &mut Message| {
+            response.opcode = opcode;
+            response.lines = lines;
+            response.cache = CacheMeta::NONE.with(CacheMeta::POISON, !request.write);
+            waited.add_to_stages(response);
+            response.stages.add(LongStage::Media, media);
         };
         self.respond(ctx, request, opcode.channel(), ready, change);
     }

@@ -17,7 +17,7 @@
 //!
 //! A multi-logical device (table 3-32):
 //!
-//! | internal load | over its limit | over its allocation | told |
+//! | internal load | over its limit | over its allocation | reported |
 //! |---|---|---|---|
 //! | light or optimal | no | any | the internal load |
 //! | light or optimal | yes | any | moderate overload |
@@ -29,7 +29,7 @@
 //!
 //! A device of many hosts without allocations, such as a G-FAM device (table 3-33):
 //!
-//! | internal load | over its limit | told |
+//! | internal load | over its limit | reported |
 //! |---|---|---|
 //! | light or optimal | no | the internal load |
 //! | light or optimal | yes | moderate overload |
@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 
 pub use params::{HostShare, LoadThresholds, QosConfig, QosParams, ShareParams};
 
-/// Number of intervals whose responses are counted (CmpCnt).
+/// Number of intervals whose responses are counted (CmpCnt; CXL 3.1, section 3.3.4.3).
 const HISTORY: u64 = 16;
 
 /// Use of the device by one host, or by all hosts.
@@ -62,24 +62,26 @@ struct DeviceUsage {
 }
 
 impl DeviceUsage {
-    fn place(interval: u64) -> usize {
+    /// Index of an interval in `answers`.
+    fn slot(interval: u64) -> usize {
         (interval % HISTORY) as usize
     }
 
     /// Drops the intervals that are older than the history.
-    fn go_on(&mut self, interval: u64) {
+    fn advance(&mut self, interval: u64) {
         let ended = interval.saturating_sub(self.interval).min(HISTORY);
-        for next in 1..=ended {
-            let oldest = &mut self.answers[DeviceUsage::place(self.interval + next)];
+        for later in 1..=ended {
+            let oldest = &mut self.answers[DeviceUsage::slot(self.interval + later)];
             self.sum -= u64::from(std::mem::take(oldest));
         }
         self.interval = self.interval.max(interval);
     }
 
+    /// Counts a response in an interval.
     fn answer(&mut self, interval: u64) {
-        self.go_on(interval);
+        self.advance(interval);
         self.requests = self.requests.saturating_sub(1);
-        self.answers[DeviceUsage::place(self.interval)] += 1;
+        self.answers[DeviceUsage::slot(self.interval)] += 1;
         self.sum += 1;
     }
 
@@ -99,7 +101,7 @@ struct HostAccount {
     limit: Option<u64>,
 }
 
-/// Number of samples of an egress port that are kept (BPhist).
+/// Number of samples of an egress port that are kept (BPhist; CXL 3.1, section 3.3.4.3.4).
 const SAMPLES: u32 = 100;
 
 /// Backpressure of a port: whether messages waited for credits, at the last samples.
@@ -115,15 +117,17 @@ struct Backpressure {
 
 impl Backpressure {
     /// Takes the samples up to `now`, between which nothing has changed.
-    fn go_on(&mut self, now: SimTime, interval: u64) {
-        let next = now.0.div_ceil(interval);
-        let missed = next.saturating_sub(self.next).min(u64::from(SAMPLES)) as u32;
-        let taken = match self.waits {
+    fn advance(&mut self, now: SimTime, interval: u64) {
+        let next_sample = now.0.div_ceil(interval);
+        let missed = next_sample
+            .saturating_sub(self.next)
+            .min(u64::from(SAMPLES)) as u32;
+        let new_samples = match self.waits {
             true => (1 << missed) - 1,
             false => 0,
         };
-        self.samples = self.samples << missed & ((1 << SAMPLES) - 1) | taken;
-        self.next = self.next.max(next);
+        self.samples = self.samples << missed & ((1 << SAMPLES) - 1) | new_samples;
+        self.next = self.next.max(next_sample);
     }
 }
 
@@ -150,9 +154,10 @@ impl EgressCongestion {
         })
     }
 
+    /// The load that the congestion of a port means.
     fn load(&mut self, now: SimTime, port: u16) -> DevLoad {
         let port = &mut self.ports[usize::from(port)];
-        port.go_on(now, self.interval);
+        port.advance(now, self.interval);
         // Backpressure Average Percentage.
         let congested = port.samples.count_ones();
         match self.steps.map(|step| congested >= step) {
@@ -166,7 +171,9 @@ impl EgressCongestion {
 /// The state of a device's telemetry.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Telemetry {
+    /// Numbers of requests inside from which the load is optimal, moderate and severe overload.
     steps: [u32; 3],
+    /// Completion Collection Interval, in picoseconds.
     interval: u64,
     /// Responses of a device that is never idle (ReqCmpBasis).
     basis: u64,
@@ -176,14 +183,14 @@ pub(crate) struct Telemetry {
     allocated: Vec<u16>,
     egress: Option<EgressCongestion>,
     /// Number of responses with each load since measurement began.
-    pub(crate) told: [u64; DevLoad::ALL.len()],
+    pub(crate) reported: [u64; DevLoad::ALL.len()],
 }
 
 impl Telemetry {
     pub(crate) fn new(config: &QosConfig, ports: usize) -> Telemetry {
         let (params, thresholds) = (&config.params, &config.thresholds);
         let interval = params.completion_collection_interval.0.max(1);
-        let completed = params.bandwidth.map_or(0, |rate| {
+        let basis = params.bandwidth.map_or(0, |rate| {
             let span = u128::from(interval * HISTORY);
             let bytes = u128::from(rate.0) * span / 1_000_000_000_000;
             bytes as u64 / LINE_BYTES
@@ -191,12 +198,12 @@ impl Telemetry {
         let mut telemetry = Telemetry {
             steps: [thresholds.optimal, thresholds.moderate, thresholds.severe],
             interval,
-            basis: completed,
+            basis,
             all: DeviceUsage::default(),
             accounts: vec![HostAccount::default(); config.edge_ports],
             allocated: Vec::new(),
             egress: EgressCongestion::new(params, ports),
-            told: [0; DevLoad::ALL.len()],
+            reported: [0; DevLoad::ALL.len()],
         };
         for share in &config.shares {
             telemetry.set_share(share);
@@ -216,7 +223,7 @@ impl Telemetry {
     }
 
     pub(crate) fn begin_measurement(&mut self) {
-        self.told = [0; DevLoad::ALL.len()];
+        self.reported = [0; DevLoad::ALL.len()];
     }
 
     /// Counts a host's request that has arrived in the device.
@@ -243,7 +250,7 @@ impl Telemetry {
 
     /// Checks whether messages wait for credits at each port, in the ports' order. The device calls
     /// this after anything that may have changed it.
-    pub(crate) fn look_at<'a>(
+    pub(crate) fn check_backpressure<'a>(
         &mut self,
         now: SimTime,
         ports: impl Iterator<Item = (&'a LinkPort, &'a Outbox)>,
@@ -259,7 +266,7 @@ impl Telemetry {
     fn backpressure(&mut self, now: SimTime, port: u16, waits: bool) {
         if let Some(egress) = &mut self.egress {
             let port = &mut egress.ports[usize::from(port)];
-            port.go_on(now, egress.interval);
+            port.advance(now, egress.interval);
             port.waits = waits;
         }
     }
@@ -278,14 +285,14 @@ impl Telemetry {
         let internal = DevLoad::ALL[passed.max(egress as usize)];
         let HostAccount { used, limit, .. } = self.accounts[host.0 as usize];
         let is_over_limit = limit.is_some_and(|limit| 256 * used.count() > limit);
-        let told = match self.allocated.is_empty() {
+        let reported = match self.allocated.is_empty() {
             true => of_many(internal, is_over_limit),
             false => of_logical(internal, is_over_limit, || {
                 self.is_over_allocation(host, interval)
             }),
         };
-        self.told[told as usize] += 1;
-        told
+        self.reported[reported as usize] += 1;
+        reported
     }
 
     /// Whether a host uses more than its allocation and its part of the surplus.
@@ -294,7 +301,7 @@ impl Telemetry {
         let (mut claimed, mut surplus) = (0_u128, 0_u128);
         for host in &self.allocated {
             let account = &mut self.accounts[usize::from(*host)];
-            account.used.go_on(interval);
+            account.used.advance(interval);
             let (used, allocated) = (256 * account.used.count(), account.allocated * total);
             match used > allocated {
                 true => claimed += u128::from(allocated),
@@ -389,22 +396,22 @@ mod tests {
     }
 
     /// Load reported in the response to a new request of the second host.
-    fn tell(telemetry: &mut Telemetry, at: u64) -> DevLoad {
+    fn report(telemetry: &mut Telemetry, at: u64) -> DevLoad {
         telemetry.received(PortId(1));
         telemetry.answer(SimTime(at), PortId(1), 0, 0)
     }
 
     /// Load reported to each host with `inside` requests inside, after `lines`
     /// responses to each host.
-    fn told(allocated: u16, lines: [u64; 3], inside: u32) -> [DevLoad; 3] {
+    fn reported(allocated: u16, lines: [u64; 3], inside: u32) -> [DevLoad; 3] {
         let mut all = telemetry(allocated);
         for (host, lines) in lines.into_iter().enumerate() {
             serve(&mut all, 500, host as u16, lines - 1);
         }
         [0, 1, 2].map(|host| {
-            let mut one = all.clone();
-            one.received(PortId(host));
-            one.answer(SimTime(1500), PortId(host), 0, inside)
+            let mut telemetry = all.clone();
+            telemetry.received(PortId(host));
+            telemetry.answer(SimTime(1500), PortId(host), 0, inside)
         })
     }
 
@@ -424,7 +431,7 @@ mod tests {
         ];
         for (host, lines, expected) in rows {
             for ((inside, _), load) in internal.iter().zip(expected) {
-                let found = told(64, lines, *inside)[host];
+                let found = reported(64, lines, *inside)[host];
                 assert_eq!(found, load, "host {host} of {lines:?}, {inside} inside");
             }
         }
@@ -452,8 +459,8 @@ mod tests {
             (4, Moderate, Severe),
             (6, Severe, Severe),
         ] {
-            assert_eq!(told(0, [1, 32, 1], inside)[1], within, "{inside}");
-            assert_eq!(told(0, [1, 33, 1], inside)[1], over, "{inside}");
+            assert_eq!(reported(0, [1, 32, 1], inside)[1], within, "{inside}");
+            assert_eq!(reported(0, [1, 33, 1], inside)[1], over, "{inside}");
         }
     }
 
@@ -483,27 +490,31 @@ mod tests {
     fn answers_are_forgotten_after_sixteen_intervals_and_requests_count_at_once() {
         let mut all = telemetry(64);
         serve(&mut all, 500, 1, 32);
-        assert_eq!(tell(&mut all, 600), DevLoad::Moderate, "33 of 32");
-        assert_eq!(tell(&mut all, 15_900), DevLoad::Moderate);
-        assert_eq!(tell(&mut all, 16_000), DevLoad::Light, "two are remembered");
+        assert_eq!(report(&mut all, 600), DevLoad::Moderate, "33 of 32");
+        assert_eq!(report(&mut all, 15_900), DevLoad::Moderate);
+        assert_eq!(
+            report(&mut all, 16_000),
+            DevLoad::Light,
+            "two are remembered"
+        );
         for _ in 0..39 {
             all.received(PortId(1));
         }
-        assert_eq!(tell(&mut all, 17_000), DevLoad::Moderate);
+        assert_eq!(report(&mut all, 17_000), DevLoad::Moderate);
         all.removed();
-        assert_eq!(tell(&mut all, 17_000), DevLoad::Light);
-        assert_eq!(all.told.iter().sum::<u64>(), 37);
+        assert_eq!(report(&mut all, 17_000), DevLoad::Light);
+        assert_eq!(all.reported.iter().sum::<u64>(), 37);
     }
 
     #[test]
     fn a_share_that_is_set_counts_from_the_next_answer_on() {
         let mut all = telemetry(64);
         serve(&mut all, 500, 1, 32);
-        assert_eq!(tell(&mut all, 1500), DevLoad::Moderate);
+        assert_eq!(report(&mut all, 1500), DevLoad::Moderate);
         all.set_share(&share(1, 0, Some(160)));
-        assert_eq!(tell(&mut all, 1500), DevLoad::Light, "34 of 40");
+        assert_eq!(report(&mut all, 1500), DevLoad::Light, "34 of 40");
         all.set_share(&share(1, 0, None));
-        assert_eq!(tell(&mut all, 1500), DevLoad::Light);
+        assert_eq!(report(&mut all, 1500), DevLoad::Light);
     }
 
     /// A sample counts if messages were waiting at its instant, of the last hundred samples. Each
@@ -524,13 +535,18 @@ mod tests {
             let mut all = telemetry(0);
             all.backpressure(at(1000), 0, true);
             all.backpressure(at(1000 + congested), 0, false);
-            let mut told = |sample, port, inside| all.answer(at(sample), PortId(2), port, inside);
-            assert_eq!(told(1000 + congested, 0, 1), expected, "{congested}");
-            assert_eq!(told(1000 + congested, 1, 1), Light, "the other port");
+            let mut reported =
+                |sample, port, inside| all.answer(at(sample), PortId(2), port, inside);
+            assert_eq!(reported(1000 + congested, 0, 1), expected, "{congested}");
+            assert_eq!(reported(1000 + congested, 1, 1), Light, "the other port");
             // The samples expire one by one.
             let kept = 1000 + congested + 100 - congested.min(100);
-            assert_eq!(told(kept, 0, 1), expected, "{congested}");
-            assert_eq!(told(1000 + congested + 100, 0, 2), Optimal, "{congested}");
+            assert_eq!(reported(kept, 0, 1), expected, "{congested}");
+            assert_eq!(
+                reported(1000 + congested + 100, 0, 2),
+                Optimal,
+                "{congested}"
+            );
         }
         let mut brief = telemetry(0);
         for sample in 0..100 {

@@ -63,13 +63,13 @@ impl Default for QosParams {
     }
 }
 
-/// The highest allowed threshold.
+/// The highest allowed threshold (*assumed*).
 const MOST_INSIDE: u32 = 65_536;
 /// Minimum distance of the default [`QosParams::moderate`] above `optimal` (*assumed*). The tail of
 /// an M/D/1 queue at 90 % use falls by a factor of exp(-0.207) a request, so that 16 or more wait
 /// in about 3 % of the time.
 const BURST: u32 = 16;
-/// Factor between [`QosParams::moderate`] and the default of [`QosParams::severe`].
+/// Factor between [`QosParams::moderate`] and the default of [`QosParams::severe`] (*assumed*).
 const SEVERE: u32 = 4;
 
 /// Numbers of requests inside from which a device reports each load.

@@ -1,18 +1,18 @@
-//! The caches of another program above a port: snoops of them, and their answers.
+//! The caches of another program above a port: snoops of them, and their responses.
 //!
 //! The cache of the port is inclusive: it has every line that the caches above have, in a state that allows at least
 //! as much. A completed read lets them keep the line, and change it if the line is not shared. A completed write lets
 //! them change it.
 //!
-//! A back-invalidation snoop, or an eviction, asks them first. The question passes the access time of the cache, so
-//! it comes after every hit of the line that was served before it. Accesses to the line then wait for the answer. The
-//! answer says whether the line was changed above; the cache has the changed line then, and goes on as it would
-//! have done without caches above.
+//! Before a back-invalidation snoop or an eviction takes effect, the cache snoops the caches above. This snoop takes
+//! the access time of the cache, so it follows every hit of the line that was served before it. Accesses to the line
+//! then wait for the response, which says whether the line was changed above. The cache has the changed line then, and
+//! continues as it would have done without caches above.
 //!
 //! A snoop that comes while a request of the line is outstanding waits until the line is stable, and so does the
 //! acknowledgement of a conflict that comes after the completion. An acknowledgement that comes before the
-//! completion (early conflict) concerns the copy held before. It waits for the answer only if that is a shared copy,
-//! whose upgrade is outstanding. So an answer must never wait for a request of the same line.
+//! completion (early conflict) concerns the copy held before. It waits for the response only if that is a shared copy,
+//! whose upgrade is outstanding. So a response must never wait for a request of the same line.
 
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_engine::{Ctx, ReservedWake};
@@ -26,12 +26,12 @@ use super::entries::{EntryKind, NONE, TransactionEntry};
 use super::{CacheWay, CachingRequester, StallReason};
 use crate::issuer::DueWake;
 
-/// Wake-up tokens: a question that has passed the cache is `ASK` plus the number of its entry, an answer `ANSWER`
-/// plus that number.
+/// Wake-up tokens: a snoop of the caches above that has passed the cache is `ASK` plus the number of its entry, and
+/// the response `ANSWER` plus that number.
 pub(super) const ASK: u32 = 1 << 28;
 const ANSWER: u32 = 1 << 29;
 
-/// A reason to ask the caches above for a line.
+/// A reason to snoop the caches above for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Demand {
     /// A back-invalidation snoop.
@@ -65,12 +65,12 @@ pub struct CacheSnoop {
     wake: ReservedWake,
 }
 
-/// What a cache notes of the caches above.
+/// The state of a cache for the caches above it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CachesAbove {
     /// Entry of the line that an eviction wants, or [`NONE`].
     recalled: u32,
-    /// Whether the line was changed above, by entry, for answers that have not arrived.
+    /// By entry: whether the line was changed above, for responses that have not arrived.
     changed: Vec<bool>,
     /// Snoops that were not taken.
     snoops: Vec<CacheSnoop>,
@@ -102,8 +102,8 @@ impl CachingRequester {
         }
     }
 
-    /// Takes the answer to a snoop of the caches above: they have given up or shared the line, and it was `changed`
-    /// since they got it. Each snoop is answered once. The caller must pass the wake-up, at `time`, to the simulation.
+    /// Takes the response to a snoop of the caches above: they have given up or shared the line, and it was `changed`
+    /// since they got it. Each snoop has one response. The caller must pass the wake-up, at `time`, to the simulation.
     pub fn answer_cache_snoop(
         &mut self,
         snoop: &CacheSnoop,
@@ -120,7 +120,7 @@ impl CachingRequester {
         }
     }
 
-    /// Handles the wake-up of a question or an answer.
+    /// Handles the wake-up of a snoop of the caches above, or of its response.
     pub(super) fn wake_above(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token >= ANSWER {
             self.answered(ctx, token - ANSWER);
@@ -129,7 +129,7 @@ impl CachingRequester {
         let number = token - ASK;
         let entry = self.entries.get(number);
         let (Some(above), Some(demand)) = (&mut self.above, entry.demand) else {
-            unreachable!("the caches above are asked about a demand")
+            unreachable!("the caches above are snooped for a demand")
         };
         above.snoops.push(CacheSnoop {
             line: entry.line,
@@ -141,14 +141,15 @@ impl CachingRequester {
     }
 
     /// Lets a back-invalidation snoop of a line wait, if the caches above have the line or may get it before the
-    /// snoop is answered. `number` is the entry that has the line's state, `of` the snoop and the line's place in it.
+    /// snoop is answered. `number` is the entry that has the line's state, `indices` are those of the snoop and of the
+    /// line in it.
     pub(super) fn holds_snoop(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         slot: Option<Slot>,
         number: Option<u32>,
         kind: Snoop,
-        of: (u32, u8),
+        indices: (u32, u8),
     ) -> bool {
         let (Some(_), Some(slot)) = (&self.above, slot) else {
             return false;
@@ -169,7 +170,7 @@ impl CachingRequester {
         };
         let entry = self.entries.get_mut(number);
         entry.demand = Some(Demand::Snoop(kind));
-        (entry.snoop, entry.place) = of;
+        (entry.snoop, entry.snoop_index) = indices;
         self.proceed(ctx, number);
         true
     }
@@ -190,7 +191,7 @@ impl CachingRequester {
         true
     }
 
-    /// Asks the caches above about a line that is to be evicted. Until they have answered, the access waits.
+    /// Snoops the caches above for a line that is to be evicted. The access waits for their response.
     pub(super) fn recall(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) -> StallReason {
         let recalled = self.above.as_ref().map_or(NONE, |above| above.recalled);
         if recalled != NONE {
@@ -219,7 +220,7 @@ impl CachingRequester {
         number
     }
 
-    /// Continues with the demand of an entry: it waits, or the caches above are asked, or it is met.
+    /// Continues with the demand of an entry: it waits, or the caches above are snooped, or it is met.
     pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let entry = self.entries.get_mut(number);
         let (line, Some(demand), Some(slot)) = (entry.state.line, entry.demand, entry.slot) else {
@@ -256,33 +257,33 @@ impl CachingRequester {
         self.settle(ctx, number, None);
     }
 
-    /// The caches above have answered: the cache has the line as they left it.
+    /// Handles the response of the caches above: the cache has the line as they left it.
     fn answered(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let entry = self.entries.get_mut(number);
         let (Some(above), Some(slot), Some(demand)) = (&mut self.above, entry.slot, entry.demand)
         else {
-            unreachable!("an answer is to a question")
+            unreachable!("a response follows a snoop")
         };
         entry.asked = false;
         let changed = std::mem::take(&mut above.changed[number as usize]);
         if above.recalled == number {
             above.recalled = NONE;
         }
-        let silently = changed && entry.state.line == Line::E;
-        if silently {
+        let changed_silently = changed && entry.state.line == Line::E;
+        if changed_silently {
             entry.state.line = Line::M;
         }
         if demand.snoop() == Snoop::Inv {
             self.cache[slot].above = false;
         }
-        if silently {
+        if changed_silently {
             self.take_effect(ctx.now(), slot, u64::MAX, true);
         }
         self.meet(ctx, number, demand);
     }
 
     /// Takes a line back that the caches above give up with its data. If a snoop has taken the line first, the data
-    /// came with the answer, and nothing remains to be done.
+    /// came with the response, and nothing remains to be done.
     pub(super) fn take_back(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32, line: LineAddr) {
         if let Some(slot) = self.cache.find(line) {
             let way = &mut self.cache[slot];

@@ -20,6 +20,7 @@ use super::above::Demand;
 /// No entry, access or snoop.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// What an entry is for.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub(super) enum EntryKind {
@@ -54,10 +55,10 @@ pub(super) struct TransactionEntry {
     pub(super) predecessor: u32,
     /// The snoop to which the entry owes a response, or [`NONE`], and the line's index in the snoop.
     pub(super) snoop: u32,
-    pub(super) place: u8,
-    /// The reason to ask the caches above for the line, until the line is stable and they have answered.
+    pub(super) snoop_index: u8,
+    /// The reason to snoop the caches above for the line, until the line is stable and they have responded.
     pub(super) demand: Option<Demand>,
-    /// Whether the caches above were asked to give up the line or to share it, and have not answered.
+    /// Whether the caches above were snooped to give up or share the line, and have not responded.
     pub(super) asked: bool,
     /// Waiting accesses, in order, as a linked list.
     pub(super) first: u32,
@@ -89,7 +90,7 @@ impl TransactionEntry {
             successor: NONE,
             predecessor: NONE,
             snoop: NONE,
-            place: 0,
+            snoop_index: 0,
             demand: None,
             asked: false,
             first: NONE,
@@ -101,11 +102,14 @@ impl TransactionEntry {
     }
 }
 
+/// The entries of all lines with a transaction in flight.
 pub(super) struct TransactionEntries {
     slab: Vec<TransactionEntry>,
     free: Vec<u32>,
+    /// By kind: number of entries in use, and its bound.
     used: [u32; 3],
     limit: [u32; 3],
+    /// The first entry of each bucket, for lines that have left the cache.
     buckets: Vec<u32>,
 }
 
@@ -149,6 +153,7 @@ impl TransactionEntries {
         u64::from(self.used.iter().sum::<u32>())
     }
 
+    /// Number of free entries of a kind.
     #[inline]
     pub(super) fn room(&self, kind: EntryKind) -> u32 {
         self.limit[kind as usize] - self.used[kind as usize]
@@ -183,14 +188,14 @@ impl TransactionEntries {
         assert!(entry.in_use && entry.first == NONE && entry.snoop == NONE);
         if entry.slot.is_none() {
             let bucket = self.bucket(entry.line);
-            let mut at = self.buckets[bucket];
-            if at == number {
+            let mut other = self.buckets[bucket];
+            if other == number {
                 self.buckets[bucket] = entry.chain;
             } else {
-                while self.slab[at as usize].chain != number {
-                    at = self.slab[at as usize].chain;
+                while self.slab[other as usize].chain != number {
+                    other = self.slab[other as usize].chain;
                 }
-                self.slab[at as usize].chain = entry.chain;
+                self.slab[other as usize].chain = entry.chain;
             }
         }
         self.slab[number as usize].in_use = false;
@@ -218,12 +223,12 @@ impl TransactionEntries {
     /// The entry of a line that has left the cache.
     #[inline]
     pub(super) fn leaving(&self, line: LineAddr) -> Option<u32> {
-        let mut at = self.buckets[self.bucket(line)];
-        while at != NONE {
-            if self.slab[at as usize].line == line {
-                return Some(at);
+        let mut number = self.buckets[self.bucket(line)];
+        while number != NONE {
+            if self.slab[number as usize].line == line {
+                return Some(number);
             }
-            at = self.slab[at as usize].chain;
+            number = self.slab[number as usize].chain;
         }
         None
     }
@@ -252,16 +257,20 @@ impl TransactionEntries {
     }
 }
 
+/// An access in flight.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct PendingAccess {
     pub(super) line: LineAddr,
+    /// When the access was issued, in picoseconds.
     pub(super) issued: u64,
+    /// Number of the access, as in its row.
     pub(super) id: u64,
     pub(super) write: bool,
     /// Whether the caches above give the line up with this access.
     pub(super) write_back: bool,
     /// Whether the line was shared when the access hit.
     pub(super) shared: bool,
+    /// The next access that waits for the same line, or [`NONE`].
     next: u32,
 }
 
@@ -322,7 +331,7 @@ impl PendingAccesses {
         &self.slab[number as usize]
     }
 
-    /// Notes that an access hit a shared line.
+    /// Records that an access hit a shared line.
     #[inline]
     pub(super) fn set_shared(&mut self, number: u32) {
         self.slab[number as usize].shared = true;

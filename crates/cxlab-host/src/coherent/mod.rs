@@ -145,7 +145,7 @@ pub struct CachingRequester {
     rest: Option<MemOp>,
     accesses: PendingAccesses,
     entries: TransactionEntries,
-    jobs: PendingSnoops,
+    snoops: PendingSnoops,
     /// The access that waits in front of the cache, or `NONE`.
     stalled: u32,
     coherence: CoherenceStats,
@@ -157,7 +157,7 @@ pub struct CachingRequester {
 // Observations are not saved: the owner takes them before a state is saved.
 save_state!(CachingRequester {
     values: stalled, rest, throttle, coherence, stores, above;
-    states: roots, issuer, ledger, cache, accesses, entries, jobs;
+    states: roots, issuer, ledger, cache, accesses, entries, snoops;
     built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, load_miss, snoop_ps, interval_ps, observations;
 });
 
@@ -182,10 +182,11 @@ impl CachingRequester {
         let entries = TransactionEntries::new([mshrs, mshrs, SNOOP_ENTRIES]);
         let above = CachesAbove::new(entries.capacity());
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
-        let own = params.interval_ps();
+        let interval_ps = params.interval_ps();
         let throttle = params.throttle;
-        let throttle = throttle.map(|one| Box::new(Throttle::new(one, requester.steps)));
-        let interval = own.max(throttle.as_ref().map_or(0, |one| one.interval()));
+        let throttle = throttle.map(|params| Box::new(Throttle::new(params, requester.steps)));
+        let throttle_ps = throttle.as_ref().map_or(0, |throttle| throttle.interval());
+        let first_interval_ps = interval_ps.max(throttle_ps);
         Ok(CachingRequester {
             number: requester.number,
             port_id: requester.port_id,
@@ -193,7 +194,12 @@ impl CachingRequester {
             roots: RootPorts::new(requester.ports, requester.port_to, limit),
             map: requester.map,
             classes: config.classes,
-            issuer: Issuer::new(requester.source, requester.rng, requester.limit, interval),
+            issuer: Issuer::new(
+                requester.source,
+                requester.rng,
+                requester.limit,
+                first_interval_ps,
+            ),
             ledger: RequestLedger::new(requester.number, requester.log),
             cache: TagArray::new(geometry, policy.as_ref(), config.policy_rng),
             process_ps: params.process_time.0,
@@ -206,10 +212,10 @@ impl CachingRequester {
             },
             snoop_ps: cache.snoop_time.0,
             throttle,
-            interval_ps: own,
+            interval_ps,
             rest: None,
             accesses: PendingAccesses::new(params.outstanding),
-            jobs: PendingSnoops::new(entries.capacity() + 1),
+            snoops: PendingSnoops::new(entries.capacity() + 1),
             entries,
             stalled: NONE,
             coherence: CoherenceStats::default(),
@@ -249,7 +255,7 @@ impl CachingRequester {
     /// The state of a line, stable or of its transaction in flight.
     pub fn line(&self, line: LineAddr) -> Line {
         let slot = self.cache.find(line);
-        match (self.under_way(line, slot), slot) {
+        match (self.entry_in_flight(line, slot), slot) {
             (Some(number), _) => self.entries.get(number).state.line,
             (None, Some(slot)) => self.cache[slot].line,
             (None, None) => Line::I,
@@ -263,7 +269,7 @@ impl CachingRequester {
 
     /// The entry that has the state of a line, if there is one; `slot` is the line's way.
     #[inline]
-    fn under_way(&self, line: LineAddr, slot: Option<Slot>) -> Option<u32> {
+    fn entry_in_flight(&self, line: LineAddr, slot: Option<Slot>) -> Option<u32> {
         let Some(slot) = slot else {
             return self.entries.leaving(line);
         };
@@ -487,8 +493,8 @@ impl CachingRequester {
         if way.above {
             return Err(self.recall(ctx, slot));
         }
-        let told = self.clean_evict && self.class_of(way.device) == CoherenceClass::HdmDb;
-        let event = if way.line == Line::M || told {
+        let sends_notice = self.clean_evict && self.class_of(way.device) == CoherenceClass::HdmDb;
+        let event = if way.line == Line::M || sends_notice {
             Event::Evict
         } else {
             Event::EvictSilently
@@ -592,7 +598,7 @@ impl RequestAgent for CachingRequester {
 
     /// Number of accesses, evictions and snoops in flight.
     fn in_flight(&self) -> u64 {
-        self.accesses.len() + self.entries.len() + self.jobs.delayed.len() as u64
+        self.accesses.len() + self.entries.len() + self.snoops.delayed.len() as u64
     }
 
     /// Whether the source has ended and nothing is in flight. An access of another requester may

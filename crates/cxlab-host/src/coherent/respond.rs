@@ -42,7 +42,7 @@ impl CachingRequester {
         };
         self.entries.get_mut(number).state = next;
         if self.throttle.is_some() {
-            self.heed(ctx, message, response);
+            self.report_load(ctx, message, response);
         }
         if response == S2m::BiConflictAck && !before.line.is_stable() && !actions.is_empty() {
             self.coherence.early_conflicts += 1;
@@ -54,13 +54,15 @@ impl CachingRequester {
     /// Passes the load that a response reports to the throttle (CXL 3.1, section 3.3.4.2). `BIConflictAck`
     /// is ignored, because it completes no request.
     #[inline(never)]
-    fn heed(&mut self, ctx: &Ctx<'_, Parcel>, message: &Message, response: S2m) {
+    fn report_load(&mut self, ctx: &Ctx<'_, Parcel>, message: &Message, response: S2m) {
         if response == S2m::BiConflictAck {
             return;
         }
         let (throttle, issued) = (self.throttle.as_mut(), self.issuer.issued());
         let load = DevLoad::of(message);
-        if let Some(interval) = throttle.and_then(|one| one.note(ctx.now(), load, issued)) {
+        if let Some(interval) =
+            throttle.and_then(|throttle| throttle.observe(ctx.now(), load, issued))
+        {
             self.issuer.set_interval(self.interval_ps.max(interval));
         }
     }

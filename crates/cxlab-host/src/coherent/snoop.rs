@@ -47,10 +47,10 @@ impl PendingSnoops {
         }
     }
 
-    fn take(&mut self, job: PendingSnoop) -> u32 {
+    fn take(&mut self, snoop: PendingSnoop) -> u32 {
         match self.free.pop() {
             Some(number) => {
-                self.slab[number as usize] = Some(job);
+                self.slab[number as usize] = Some(snoop);
                 number
             }
             None => unreachable!("every snoop but the newest has a line with an entry"),
@@ -59,8 +59,8 @@ impl PendingSnoops {
 
     fn get_mut(&mut self, number: u32) -> &mut PendingSnoop {
         match &mut self.slab[number as usize] {
-            Some(job) => job,
-            None => unreachable!("an entry names a snoop that is worked on"),
+            Some(snoop) => snoop,
+            None => unreachable!("an entry names a snoop that is in service"),
         }
     }
 
@@ -85,29 +85,29 @@ fn parse(message: &Message) -> (Snoop, BlockSnoop, bool) {
     }
 }
 
-/// The line at index `place` of a snoop.
-fn line_at(message: &Message, place: u8) -> LineAddr {
-    LineAddr(message.hpa.line().0 + u64::from(place))
+/// The line at `index` of a snoop.
+fn line_at(message: &Message, index: u8) -> LineAddr {
+    LineAddr(message.hpa.line().0 + u64::from(index))
 }
 
 impl CachingRequester {
     /// Handles a snoop that has arrived. A delayed snoop occupies its receive buffer until it is taken.
     pub(super) fn snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message, port: u16) {
-        if self.jobs.delayed.is_empty() && self.can_take(&message) {
+        if self.snoops.delayed.is_empty() && self.can_take(&message) {
             self.take(ctx, &message, port);
         } else {
             self.coherence.snoops_delayed += 1;
-            self.jobs.delayed.push_back((message, port));
+            self.snoops.delayed.push_back((message, port));
         }
     }
 
     /// Takes the delayed snoops that need not wait any longer, in order.
     #[inline]
     pub(super) fn take_delayed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some((message, port)) = self.jobs.delayed.front().copied()
+        while let Some((message, port)) = self.snoops.delayed.front().copied()
             && self.can_take(&message)
         {
-            self.jobs.delayed.pop_front();
+            self.snoops.delayed.pop_front();
             self.take(ctx, &message, port);
         }
     }
@@ -115,8 +115,8 @@ impl CachingRequester {
     /// Whether an entry is free for each line that the snoop names and that is modified or in the caches above.
     fn can_take(&self, message: &Message) -> bool {
         let (kind, lines, _) = parse(message);
-        let entered = (0..lines.len()).filter(|&place| {
-            let slot = self.cache.find(line_at(message, place));
+        let entered = (0..lines.len()).filter(|&index| {
+            let slot = self.cache.find(line_at(message, index));
             slot.is_some_and(|slot| {
                 let way = &self.cache[slot];
                 way.entry == NONE && (way.line == Line::M || way.concerns_above(way.line, kind))
@@ -129,14 +129,14 @@ impl CachingRequester {
         let (kind, lines, is_block) = parse(message);
         self.coherence.block_snoops += u64::from(is_block);
         let lookups = u64::from(lines.len());
-        self.issuer.hold_up(ctx.now(), lookups * self.snoop_ps);
-        let job = self.jobs.take(PendingSnoop {
+        self.issuer.delay(ctx.now(), lookups * self.snoop_ps);
+        let snoop = self.snoops.take(PendingSnoop {
             message: *message,
             lines,
             is_block,
         });
-        for place in 0..lines.len() {
-            self.snoop_line(ctx, job, place, kind, line_at(message, place));
+        for index in 0..lines.len() {
+            self.snoop_line(ctx, snoop, index, kind, line_at(message, index));
         }
         self.roots.ports[port as usize].release(ctx, BufferId::of(message.channel(), message.vc));
     }
@@ -144,13 +144,13 @@ impl CachingRequester {
     fn snoop_line(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        job: u32,
-        place: u8,
+        snoop: u32,
+        index: u8,
         kind: Snoop,
         line: LineAddr,
     ) {
         let slot = self.cache.find(line);
-        let number = self.under_way(line, slot);
+        let number = self.entry_in_flight(line, slot);
         let state = match (number, slot) {
             (Some(number), _) => self.entries.get(number).state,
             (None, Some(slot)) => LineState::stable(self.cache[slot].line),
@@ -162,7 +162,7 @@ impl CachingRequester {
             SnoopedState::of(state.line)
         };
         self.coherence.snooped[kind as usize][found as usize] += 1;
-        if self.holds_snoop(ctx, slot, number, kind, (job, place)) {
+        if self.holds_snoop(ctx, slot, number, kind, (snoop, index)) {
             return;
         }
         let Some((next, actions)) = step(state, Event::BiSnp(kind)) else {
@@ -171,7 +171,9 @@ impl CachingRequester {
         if next.is_settled() && number.is_none() {
             for action in actions.iter() {
                 match action {
-                    Action::Send(M2s::BiRsp(kept)) => self.respond_to_snoop(ctx, job, place, kept),
+                    Action::Send(M2s::BiRsp(kept)) => {
+                        self.respond_to_snoop(ctx, snoop, index, kept)
+                    }
                     Action::Drop => self.coherence.invalidated += 1,
                     Action::Send(_)
                     | Action::Fill
@@ -207,49 +209,55 @@ impl CachingRequester {
         };
         let entry = self.entries.get_mut(number);
         entry.state = next;
-        entry.snoop = job;
-        entry.place = place;
+        entry.snoop = snoop;
+        entry.snoop_index = index;
         self.perform(ctx, number, &actions, None);
     }
 
     /// Responds to the snoop for which an entry owes a response.
     pub(super) fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, kept: KeptCopy) {
         let entry = self.entries.get_mut(number);
-        let job = std::mem::replace(&mut entry.snoop, NONE);
-        let place = entry.place;
-        self.respond_to_snoop(ctx, job, place, kept);
+        let snoop = std::mem::replace(&mut entry.snoop, NONE);
+        let index = entry.snoop_index;
+        self.respond_to_snoop(ctx, snoop, index, kept);
     }
 
     /// Makes a block snoop respond line by line, because the line of an entry is in conflict.
     pub(super) fn answer_singly(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
-        let job = self.entries.get(number).snoop;
-        let answers = self.jobs.get_mut(job).lines.conflict();
-        self.send_responses(ctx, job, &answers);
+        let snoop = self.entries.get(number).snoop;
+        let answers = self.snoops.get_mut(snoop).lines.conflict();
+        self.send_responses(ctx, snoop, &answers);
     }
 
-    fn respond_to_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, place: u8, kept: KeptCopy) {
-        let lines = &mut self.jobs.get_mut(job).lines;
-        let answers = lines.answer(place, kept);
+    fn respond_to_snoop(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        snoop: u32,
+        index: u8,
+        kept: KeptCopy,
+    ) {
+        let lines = &mut self.snoops.get_mut(snoop).lines;
+        let answers = lines.answer(index, kept);
         let done = lines.is_done();
-        self.send_responses(ctx, job, &answers);
+        self.send_responses(ctx, snoop, &answers);
         if done {
-            self.jobs.give_back(job);
+            self.snoops.give_back(snoop);
         }
     }
 
     /// Sends responses. They carry the tag, the time of issue and the stages of their snoop back.
-    fn send_responses(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, answers: &Answers) {
+    fn send_responses(&mut self, ctx: &mut Ctx<'_, Parcel>, snoop: u32, answers: &Answers) {
         let PendingSnoop {
             message, is_block, ..
-        } = *self.jobs.get_mut(job);
+        } = *self.snoops.get_mut(snoop);
         for answer in answers.iter() {
-            let (place, lines, opcode) = match answer {
-                Answer::Line(place, kept) => (place, 1, kept.opcode()),
+            let (index, lines, opcode) = match answer {
+                Answer::Line(index, kept) => (index, 1, kept.opcode()),
                 Answer::Block(kept) if is_block => (0, message.lines, kept.block_opcode()),
                 Answer::Block(kept) => (0, 1, kept.opcode()),
             };
             let response = Message {
-                hpa: Hpa(line_at(&message, place).0 * 64),
+                hpa: Hpa(line_at(&message, index).0 * 64),
                 source: self.port_id,
                 destination: message.source,
                 opcode,

@@ -1,4 +1,4 @@
-//! A hardware thread of a core: the window of its steps, and what is outstanding of them.
+//! A hardware thread of a core: the window of its steps, and their outstanding requests.
 
 use std::cmp::Reverse;
 
@@ -20,7 +20,7 @@ use super::window::{NIL, PENDING, Window, WindowEntry};
 pub(super) struct HwThread {
     number: u16,
     /// Index of its window's first entry among those of all threads.
-    first_place: u32,
+    first_index: u32,
     pub(super) front: FrontEnd,
     pub(super) window: Window,
     streams: StreamTable,
@@ -41,14 +41,14 @@ pub(super) struct HwThread {
 save_state!(HwThread {
     values: fills, prefetched, next, stirred, begun, ended, waited;
     states: front, window, streams;
-    built: number, first_place;
+    built: number, first_index;
 });
 
 impl HwThread {
     pub(super) fn new(params: &CoreParams, number: u16, limit: Option<u64>) -> HwThread {
         HwThread {
             number,
-            first_place: u32::from(number) * params.window,
+            first_index: u32::from(number) * params.window,
             front: FrontEnd::new(limit),
             window: Window::new(params.window),
             streams: StreamTable::default(),
@@ -138,9 +138,9 @@ impl HwThread {
                 return Some(PENDING);
             }
             let done = self.window.latest.max(self.front.cycle_start);
-            let at = done + sync.cycles * shared.params.cycle.0;
-            if at > now {
-                return Some(at);
+            let passes = done + sync.cycles * shared.params.cycle.0;
+            if passes > now {
+                return Some(passes);
             }
             // All earlier steps have completed.
             self.window.oldest = self.window.next;
@@ -164,6 +164,7 @@ impl HwThread {
         None
     }
 
+    /// Begins the steps whose data are available, as far as memory accepts their requests.
     fn begin_ready(&mut self, shared: &mut CoreShared, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
         while self.window.blocked.is_empty()
@@ -259,8 +260,8 @@ impl HwThread {
         let data = needed.map_or(0, |needed| self.window[needed].done);
         let mut sibling = NIL;
         if let (Some(needed), PENDING) = (needed, data) {
-            let place = self.window.place_of(number);
-            sibling = std::mem::replace(&mut self.window[needed].waiters, place);
+            let index = self.window.index_of(number);
+            sibling = std::mem::replace(&mut self.window[needed].waiters, index);
         }
         self.window.next += 1;
         self.window.position += u64::from(step.instructions);
@@ -301,6 +302,7 @@ impl HwThread {
         }
     }
 
+    /// When a step begins whose data are available at `data`.
     fn when_computed(shared: &CoreShared, data: u64, step: &Step) -> u64 {
         match step.after {
             StepDependency::Back(_) => data,
@@ -320,7 +322,7 @@ impl HwThread {
         }
         let begun = self.begin_access(shared, ctx, number, line, store);
         if begun && shared.params.prefetch > 0 {
-            self.streams.note(line);
+            self.streams.observe(line);
             self.prefetch(shared, ctx);
         }
         begun
@@ -345,11 +347,11 @@ impl HwThread {
             self.completes(shared, number, now + shared.caches.level_ps[level]);
             return true;
         }
-        let waiter = (self.number, self.first_place + self.window.place_of(number));
+        let waiter = (self.number, self.first_index + self.window.index_of(number));
         if let Some(tag) = shared.requests.fill_of(line) {
             shared.stats.merged += 1;
             self.window.begin(number, now);
-            self.window.asked(now);
+            self.window.begin_wait(now);
             shared.requests.list[tag as usize].dirty |= store;
             shared.requests.wait(tag, waiter.1);
             return true;
@@ -361,7 +363,7 @@ impl HwThread {
         }
         shared.stats.misses += 1;
         self.window.begin(number, now);
-        self.window.asked(now);
+        self.window.begin_wait(now);
         let tag = shared.request(ctx, line, RequestKind::Fill, waiter);
         shared.requests.list[tag as usize].dirty = store;
         shared.requests.fills.push(tag);
@@ -417,8 +419,8 @@ impl HwThread {
             return true;
         }
         shared.stats.flushes_dirty += 1;
-        self.window.asked(now);
-        let waiter = (self.number, self.first_place + self.window.place_of(number));
+        self.window.begin_wait(now);
+        let waiter = (self.number, self.first_index + self.window.index_of(number));
         let tag = shared.request(ctx, line, RequestKind::Flush, waiter);
         shared.requests.writebacks.push(tag);
         true
@@ -440,14 +442,13 @@ impl HwThread {
             phase.loads += 1;
             phase.load_ps += u128::from(done - begun);
         }
-        let mut place = std::mem::replace(&mut self.window[number].waiters, NIL);
-        while place != NIL {
-            let WindowEntry { step, sibling, .. } = self.window.entries[place as usize];
-            let waits = self.window.number_at(place);
-            self.window
-                .ready
-                .push(Reverse((Self::when_computed(shared, done, &step), waits)));
-            place = sibling;
+        let mut index = std::mem::replace(&mut self.window[number].waiters, NIL);
+        while index != NIL {
+            let WindowEntry { step, sibling, .. } = self.window.entries[index as usize];
+            let waiter = self.window.number_at(index);
+            let begins = Self::when_computed(shared, done, &step);
+            self.window.ready.push(Reverse((begins, waiter)));
+            index = sibling;
         }
     }
 }

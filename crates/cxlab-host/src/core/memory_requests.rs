@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::params::CoreParams;
 use super::window::NIL;
 
+/// A request of a core to memory.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct CoreRequest {
     pub(super) line: LineAddr,
@@ -88,13 +89,13 @@ impl MemoryRequests {
         self.writebacks.len() < self.most_writebacks as usize
     }
 
-    /// The step at index `place` waits for request `tag`, too.
-    pub(super) fn wait(&mut self, tag: u32, place: u32) {
-        self.next[place as usize] = NIL;
+    /// The step at `index` waits for request `tag`, too.
+    pub(super) fn wait(&mut self, tag: u32, index: u32) {
+        self.next[index as usize] = NIL;
         let request = &mut self.list[tag as usize];
-        match std::mem::replace(&mut request.last, place) {
-            NIL => request.first = place,
-            last => self.next[last as usize] = place,
+        match std::mem::replace(&mut request.last, index) {
+            NIL => request.first = index,
+            last => self.next[last as usize] = index,
         }
     }
 
@@ -108,6 +109,7 @@ impl MemoryRequests {
         self.writebacks.len() + self.evicted.len() >= self.most_writebacks as usize
     }
 
+    /// The outstanding fill of a line, if there is one.
     pub(super) fn fill_of(&self, line: LineAddr) -> Option<u32> {
         let mut fills = self.fills.iter();
         fills
@@ -115,6 +117,7 @@ impl MemoryRequests {
             .copied()
     }
 
+    /// Whether a write-back of a line is outstanding or waits for a free request.
     pub(super) fn is_going_back(&self, line: LineAddr) -> bool {
         self.evicted.contains(&line)
             || self

@@ -189,14 +189,14 @@ impl Core {
         };
         let mut returned = std::mem::take(&mut self.returned);
         local.wake(ctx, MEMORY, &mut returned);
-        let way = 2 * local.latency_ps;
-        for back in returned.drain(..) {
+        let round_trip_ps = 2 * local.latency_ps;
+        for request in returned.drain(..) {
             let mut stages: StageTimes = [0; STAGE_NAMES.len()];
-            stages[PROCESS] = way;
+            stages[PROCESS] = round_trip_ps;
             stages[CACHE] = self.shared.caches.lookup_ps;
-            stages[MEDIA_QUEUE] = back.queue_ps;
-            stages[MEDIA] = back.media_ps;
-            self.receive_response(ctx, back.tag, stages, 0, LOCAL);
+            stages[MEDIA_QUEUE] = request.queue_ps;
+            stages[MEDIA] = request.media_ps;
+            self.receive_response(ctx, request.tag, stages, 0, LOCAL);
         }
         self.returned = returned;
     }
@@ -208,11 +208,11 @@ impl Core {
         } = self;
         shared.write_evicted(ctx);
         let next = match &mut threads[..] {
-            [only] => {
-                only.issue(shared, ctx);
-                only.next
+            [only_thread] => {
+                only_thread.issue(shared, ctx);
+                only_thread.next
             }
-            several => issue_all(several, shared, ctx),
+            threads => issue_all(threads, shared, ctx),
         };
         if next != PENDING && next < self.wake {
             self.wake = next;
@@ -220,6 +220,7 @@ impl Core {
         }
     }
 
+    /// Completes a request to memory, and the steps that wait for it.
     fn receive_response(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -232,16 +233,16 @@ impl Core {
         let request = self.shared.requests.list[tag as usize];
         assert!(
             request.kind != RequestKind::Free,
-            "an answer to a request that was never made"
+            "a response to a request that was never made"
         );
         self.shared.requests.list[tag as usize].kind = RequestKind::Free;
         self.shared.requests.free.push(tag);
-        let under_way = match request.kind {
+        let outstanding = match request.kind {
             RequestKind::Fill => &mut self.shared.requests.fills,
             _ => &mut self.shared.requests.writebacks,
         };
-        if let Some(at) = under_way.iter().position(|other| *other == tag) {
-            under_way.swap_remove(at);
+        if let Some(index) = outstanding.iter().position(|other| *other == tag) {
+            outstanding.swap_remove(index);
         }
         if request.kind == RequestKind::Fill {
             let sender = &mut self.threads[usize::from(request.thread)];
@@ -254,19 +255,20 @@ impl Core {
                 .fill(request.line, request.dirty, evicted);
         }
         let size = self.shared.params.window;
-        let alone = self.threads.len() == 1;
-        let mut place = request.first;
-        while place != NIL {
-            let (thread, own) = match alone {
-                true => (0, place),
-                false => (place / size, place % size),
+        let one_thread = self.threads.len() == 1;
+        let mut index = request.first;
+        while index != NIL {
+            // Indices count through the windows of all threads.
+            let (thread, index_in_window) = match one_thread {
+                true => (0, index),
+                false => (index / size, index % size),
             };
             let thread = &mut self.threads[thread as usize];
-            self.shared.stats.outstanding_ps += thread.window.answered(now.0);
-            let next = self.shared.requests.next[place as usize];
-            let number = thread.window.number_at(own);
+            self.shared.stats.outstanding_ps += thread.window.end_wait(now.0);
+            let next_index = self.shared.requests.next[index as usize];
+            let number = thread.window.number_at(index_in_window);
             thread.completes(&mut self.shared, number, now.0);
-            place = next;
+            index = next_index;
         }
         if request.kind == RequestKind::Evict {
             return;

@@ -63,13 +63,13 @@ impl CoreShared {
         }
     }
 
-    /// Sends a request of a thread to memory, and returns its tag. The step at index `place` waits for it.
+    /// Sends a request of a thread to memory, and returns its tag. The step at `index` waits for it.
     pub(super) fn request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         line: LineAddr,
         kind: RequestKind,
-        (thread, place): (u16, u32),
+        (thread, index): (u16, u32),
     ) -> u32 {
         let now = ctx.now();
         let Some(tag) = self.requests.free.pop() else {
@@ -83,13 +83,13 @@ impl CoreShared {
             id: self.ledger.issued(),
             kind,
             thread,
-            first: place,
-            last: place,
+            first: index,
+            last: index,
             dirty: false,
             prefetch: false,
         };
-        if place != NIL {
-            self.requests.next[place as usize] = NIL;
+        if index != NIL {
+            self.requests.next[index as usize] = NIL;
         }
         if kind != RequestKind::Evict {
             self.ledger.enter(now);

@@ -83,13 +83,13 @@ impl Window {
         self.entries.len() as u64
     }
 
-    pub(super) fn place_of(&self, number: u64) -> u32 {
+    pub(super) fn index_of(&self, number: u64) -> u32 {
         (number % self.size()) as u32
     }
 
-    pub(super) fn number_at(&self, place: u32) -> u64 {
+    pub(super) fn number_at(&self, index: u32) -> u64 {
         let size = self.size();
-        let ahead = (u64::from(place) + size - self.oldest % size) % size;
+        let ahead = (u64::from(index) + size - self.oldest % size) % size;
         self.oldest + ahead
     }
 
@@ -109,16 +109,17 @@ impl Window {
         self.waiting -= 1;
     }
 
-    /// Another step waits for memory.
-    pub(super) fn asked(&mut self, now: u64) {
+    /// Records that another step waits for memory.
+    pub(super) fn begin_wait(&mut self, now: u64) {
         if self.pending == 0 {
             self.pending_since = now;
         }
         self.pending += 1;
     }
 
-    /// Memory has answered a step. Returns how long one or more had waited if none waits any longer.
-    pub(super) fn answered(&mut self, now: u64) -> u64 {
+    /// Records that memory has responded to a step. If no step waits any longer, returns for how long at least one had
+    /// waited, in picoseconds; otherwise 0.
+    pub(super) fn end_wait(&mut self, now: u64) -> u64 {
         self.pending -= 1;
         match self.pending {
             0 => now - self.pending_since,
@@ -132,13 +133,13 @@ impl Index<u64> for Window {
     type Output = WindowEntry;
 
     fn index(&self, number: u64) -> &WindowEntry {
-        &self.entries[self.place_of(number) as usize]
+        &self.entries[self.index_of(number) as usize]
     }
 }
 
 impl IndexMut<u64> for Window {
     fn index_mut(&mut self, number: u64) -> &mut WindowEntry {
-        let place = self.place_of(number);
-        &mut self.entries[place as usize]
+        let index = self.index_of(number);
+        &mut self.entries[index as usize]
     }
 }

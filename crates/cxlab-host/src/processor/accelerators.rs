@@ -17,8 +17,8 @@ impl Accelerators {
     /// # Panics
     /// If the port is none of the host's accelerators; the plan has bound them.
     pub(super) fn peer_of(&self, port: PortId) -> Peer {
-        let place = self.ports.iter().position(|device| *device == port);
-        let Some(peer) = place.and_then(Peer::new) else {
+        let number = self.ports.iter().position(|device| *device == port);
+        let Some(peer) = number.and_then(Peer::new) else {
             panic!("{port:?} is no accelerator of this host")
         };
         peer

@@ -40,7 +40,7 @@ pub(super) struct WaitingSets {
 impl WaitingSets {
     fn queue(&mut self, set: u32) -> &mut SetQueue {
         let known = self.queues.iter().position(|queue| queue.set == set);
-        let at = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.queues.push(SetQueue {
                 set,
                 waiting: VecDeque::new(),
@@ -50,7 +50,7 @@ impl WaitingSets {
             });
             self.queues.len() - 1
         });
-        &mut self.queues[at]
+        &mut self.queues[index]
     }
 
     /// Number of transactions that wait for an entry of a set, and of its entries that are being recalled.
@@ -182,13 +182,14 @@ impl Processor {
                 self.home.admission.given(set);
             }
             // Transactions of the same line keep their order in the line's own queue.
-            let mut at = 0;
-            while let Some((other, _)) = self.home.admission.queue(set).waiting.get(at).copied() {
+            let mut index = 0;
+            while let Some((other, _)) = self.home.admission.queue(set).waiting.get(index).copied()
+            {
                 if self.home.txns[other].line == line {
-                    self.home.admission.queue(set).waiting.remove(at);
+                    self.home.admission.queue(set).waiting.remove(index);
                     self.home.txns.queue_behind(id, other);
                 } else {
-                    at += 1;
+                    index += 1;
                 }
             }
         }
@@ -197,12 +198,12 @@ impl Processor {
 
     /// Retries the transactions that found every way of their set busy.
     pub(super) fn admit_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let mut at = 0;
-        while let Some(queue) = self.home.admission.queues.get(at) {
+        let mut index = 0;
+        while let Some(queue) = self.home.admission.queues.get(index) {
             let set = queue.set;
             self.serve_set(ctx, set);
-            let queue = self.home.admission.queues.get(at);
-            at += usize::from(queue.is_some_and(|queue| queue.set == set));
+            let queue = self.home.admission.queues.get(index);
+            index += usize::from(queue.is_some_and(|queue| queue.set == set));
         }
     }
 

@@ -33,8 +33,9 @@ use super::transactions::{NOT_SENT, Txn, TxnKind};
 /// Bit of `MemoryAccess::arrived_parts`: the completion of a request has come.
 const COMPLETED: u8 = 1;
 /// Bit of `MemoryAccess::arrived_parts`: the data of a request have come.
-const CAME: u8 = 2;
-const WHOLE: u8 = COMPLETED | CAME;
+const DATA_ARRIVED: u8 = 2;
+/// Both parts of a response with data.
+const ALL_PARTS: u8 = COMPLETED | DATA_ARRIVED;
 
 /// The event for which a snoop without a response waits.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -106,39 +107,39 @@ impl Processor {
         }
     }
 
-    /// Handles one part of the response to a read of HDM-DB memory. Returns whether the other
-    /// part has arrived too. After `Cmp-M` the host has to write the line at some time, because
+    /// Handles one part of the response to a read of HDM-DB memory. Returns whether the other part has arrived,
+    /// too. After `Cmp-M` the host has to write the line at some time, because
     /// memory has an older value.
-    pub(super) fn is_whole(&mut self, message: &Message) -> bool {
+    pub(super) fn has_all_parts(&mut self, message: &Message) -> bool {
         let txn = &mut self.home.txns[message.tag];
         if txn.memory.claiming || txn.kind == TxnKind::Evict {
             return true;
         }
         txn.memory.arrived_parts |= match message.channel().carries_data() {
-            true => CAME,
+            true => DATA_ARRIVED,
             false => COMPLETED,
         };
-        let whole = txn.memory.arrived_parts == WHOLE;
+        let is_complete = txn.memory.arrived_parts == ALL_PARTS;
         if message.opcode == Opcode::CmpM
             && let Some(slot) = txn.slot
         {
             self.home.llc[slot].dirty = true;
         }
-        if whole {
+        if is_complete {
             self.home.txns[message.tag].memory.arrived_parts = 0;
         }
-        whole
+        is_complete
     }
 
     /// The transaction whose request for a line is outstanding, without a completion.
-    fn asked(&self, line: LineAddr) -> Option<u32> {
-        let is_asked = |txn: &Txn| {
+    fn outstanding_request(&self, line: LineAddr) -> Option<u32> {
+        let is_outstanding = |txn: &Txn| {
             txn.line == line
                 && txn.memory.sent != NOT_SENT
                 && txn.memory.arrived_parts & COMPLETED == 0
                 && !matches!(txn.kind, TxnKind::Evict | TxnKind::Free)
         };
-        let found = self.home.txns.iter().position(is_asked);
+        let found = self.home.txns.iter().position(is_outstanding);
         found.map(|id| id as u32)
     }
 
@@ -156,7 +157,7 @@ impl Processor {
             tag: message.tag,
             stage: SnoopWait::Write,
         };
-        if let Some(id) = self.asked(line) {
+        if let Some(id) = self.outstanding_request(line) {
             self.stats.back_invalidation.conflicts += 1;
             snooped.stage = SnoopWait::Conflict(id);
             self.home.snooped.push(snooped);
@@ -168,25 +169,25 @@ impl Processor {
     }
 
     /// Invalidates the line of a snoop that meets no outstanding request, or waits for the write of the
-    /// line. `at` is the index of the snoop.
-    fn give_up_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
-        let line = self.home.snooped[at].line;
+    /// line. `index` is that of the snoop.
+    fn give_up_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, index: usize) {
+        let line = self.home.snooped[index].line;
         if self.memory.writing.contains(&line) {
-            self.home.snooped[at].stage = SnoopWait::Write;
+            self.home.snooped[index].stage = SnoopWait::Write;
         } else if self.home.llc.knows(line) {
             let mut txn = Txn::new(line, TxnKind::BackInvalidate, 0);
-            txn.memory.device = self.home.snooped[at].device.0 - self.first_device;
+            txn.memory.device = self.home.snooped[index].device.0 - self.first_device;
             let id = self.home.txns.open(txn);
-            self.home.snooped[at].stage = SnoopWait::Leaves(id);
+            self.home.snooped[index].stage = SnoopWait::Leaves(id);
             ctx.wake_at(ctx.now(), ARRIVE | id);
         } else {
-            self.answer_snoop(ctx, at);
+            self.answer_snoop(ctx, index);
         }
     }
 
     /// Responds that the host holds no copy of a snooped line.
-    fn answer_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
-        let snooped = self.home.snooped.swap_remove(at);
+    fn answer_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, index: usize) {
+        let snooped = self.home.snooped.swap_remove(index);
         self.respond_to_device(ctx, &snooped, M2s::BiRsp(KeptCopy::Invalid), snooped.tag);
     }
 
@@ -211,47 +212,51 @@ impl Processor {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let conflict = SnoopWait::Conflict(message.tag);
         let mut snooped = self.home.snooped.iter();
-        let at = snooped.position(|one| one.line == line && one.stage == conflict);
-        let Some(at) = at else {
+        let index = snooped.position(|snoop| snoop.line == line && snoop.stage == conflict);
+        let Some(index) = index else {
             panic!("BIConflictAck of {line:?} answers no conflict")
         };
-        match self.asked(line) {
+        match self.outstanding_request(line) {
             Some(_) => {
                 self.stats.back_invalidation.early_conflicts += 1;
-                self.answer_snoop(ctx, at);
+                self.answer_snoop(ctx, index);
             }
-            None => self.give_up_or_wait(ctx, at),
+            None => self.give_up_or_wait(ctx, index),
         }
     }
 
     /// Responds to a waiting snoop of a line that the host is about to request: the
     /// host holds no copy of it.
-    pub(super) fn answer_before_asking(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
-        let waits =
-            |one: &PendingSnoop| one.line == line && matches!(one.stage, SnoopWait::Leaves(_));
-        if let Some(at) = self.home.snooped.iter().position(waits) {
-            self.answer_snoop(ctx, at);
+    pub(super) fn answer_before_request(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        let waits = |snoop: &PendingSnoop| {
+            snoop.line == line && matches!(snoop.stage, SnoopWait::Leaves(_))
+        };
+        if let Some(index) = self.home.snooped.iter().position(waits) {
+            self.answer_snoop(ctx, index);
         }
     }
 
     /// Lets a snoop continue that has waited for a write of its line.
     pub(super) fn go_on_with_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
-        let waits = |one: &PendingSnoop| one.line == line && one.stage == SnoopWait::Write;
-        if let Some(at) = self.home.snooped.iter().position(waits) {
-            self.give_up_or_wait(ctx, at);
+        let waits = |snoop: &PendingSnoop| snoop.line == line && snoop.stage == SnoopWait::Write;
+        if let Some(index) = self.home.snooped.iter().position(waits) {
+            self.give_up_or_wait(ctx, index);
         }
     }
 
     /// Index of the snoop for which a transaction invalidates its line; `None` if it has had a response.
     pub(super) fn snoop_of(&self, id: u32) -> Option<usize> {
         let stage = SnoopWait::Leaves(id);
-        self.home.snooped.iter().position(|one| one.stage == stage)
+        self.home
+            .snooped
+            .iter()
+            .position(|snoop| snoop.stage == stage)
     }
 
     /// Responds to the snoop for which a transaction has invalidated its line.
     pub(super) fn gave_up(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        if let Some(at) = self.snoop_of(id) {
-            self.answer_snoop(ctx, at);
+        if let Some(index) = self.snoop_of(id) {
+            self.answer_snoop(ctx, index);
         }
     }
 }

@@ -134,9 +134,9 @@ impl CoreCaches {
         let Some(slot) = self.l2.find(line) else {
             return CoreState::Invalid;
         };
-        let was = self.l2[slot];
-        self.l2[slot] = was.min(CoreState::Shared);
-        was
+        let before = self.l2[slot];
+        self.l2[slot] = before.min(CoreState::Shared);
+        before
     }
 
     /// Marks a line as unmodified. Returns its former state.
@@ -144,8 +144,8 @@ impl CoreCaches {
         let Some(slot) = self.l2.find(line) else {
             return CoreState::Invalid;
         };
-        let was = self.l2[slot];
-        self.l2[slot] = was.min(CoreState::Exclusive);
-        was
+        let before = self.l2[slot];
+        self.l2[slot] = before.min(CoreState::Exclusive);
+        before
     }
 }

@@ -25,8 +25,8 @@ use super::tokens::{HW_THREAD, OP};
 pub(super) struct ProcessorCore {
     pub(super) caches: CoreCaches,
     /// Lines that the core has requested from the home agent, with their transactions.
-    pub(super) asking: Vec<(LineAddr, u32)>,
-    /// Accesses and hardware threads that wait for room in `asking`, in order.
+    pub(super) outstanding: Vec<(LineAddr, u32)>,
+    /// Accesses and hardware threads that wait for room in `outstanding`, in order.
     waiting: VecDeque<(CoreWaiter, WaitTicket)>,
     turns: OvertakingCounter,
     /// Whether the first that waited is being served now.
@@ -60,7 +60,7 @@ impl ProcessorCore {
 }
 
 save_state!(ProcessorCore {
-    values: asking, waiting, turns, serving, full;
+    values: outstanding, waiting, turns, serving, full;
     states: caches;
 });
 
@@ -94,7 +94,7 @@ impl Cores {
         let core = |_| {
             Ok(ProcessorCore {
                 caches: CoreCaches::new(&params.l1, &params.l2)?,
-                asking: Vec::with_capacity(params.misses as usize),
+                outstanding: Vec::with_capacity(params.misses as usize),
                 waiting: VecDeque::new(),
                 turns: OvertakingCounter::default(),
                 serving: false,
@@ -153,13 +153,13 @@ impl Processor {
                     }
                 }
                 ThreadAction::Other(op, operation) => self.io_op(ctx, op, operation),
-                ThreadAction::Completes(op, at) => {
-                    ctx.wake_at(at, OP | op);
+                ThreadAction::Completes(op, time) => {
+                    ctx.wake_at(time, OP | op);
                 }
-                ThreadAction::NotBefore(at) => {
-                    if at.0 < self.cores.thread_wake[hw_thread] {
-                        self.cores.thread_wake[hw_thread] = at.0;
-                        ctx.wake_at(at, HW_THREAD | hw_thread as u32);
+                ThreadAction::NotBefore(time) => {
+                    if time.0 < self.cores.thread_wake[hw_thread] {
+                        self.cores.thread_wake[hw_thread] = time.0;
+                        ctx.wake_at(time, HW_THREAD | hw_thread as u32);
                     }
                     return;
                 }
@@ -201,12 +201,12 @@ impl Processor {
             AccessKind::Flush | AccessKind::WriteBack | AccessKind::Demote
         ) {
             self.begin(&mut access, begun, fresh);
-            self.ask(ctx, number, &access, begun);
+            self.send_request(ctx, number, &access, begun);
             return true;
         }
         let core = &mut self.cores[number];
         let turn = std::mem::take(&mut core.serving);
-        if self.waits_for_place(number, line, kind.owns(), turn) {
+        if self.waits_for_request(number, line, kind.owns(), turn) {
             if !fresh {
                 self.begin(&mut access, begun, false);
                 self.cores[number].wait(CoreWaiter::Access(access, begun));
@@ -214,24 +214,24 @@ impl Processor {
             }
             let hw_thread = self.hw_threads.thread_of(access.op) as u32;
             let core = &mut self.cores[number];
-            let waits = |one: &CoreWaiter| matches!(one, CoreWaiter::HwThread(other) if *other == hw_thread);
-            if !core.waiting.iter().any(|(one, _)| waits(one)) {
+            let is_thread = |waiter: &CoreWaiter| matches!(waiter, CoreWaiter::HwThread(other) if *other == hw_thread);
+            if !core.waiting.iter().any(|(waiter, _)| is_thread(waiter)) {
                 core.wait(CoreWaiter::HwThread(hw_thread));
             }
             return false;
         }
         self.begin(&mut access, begun, fresh);
-        self.look(ctx, number, &access, begun);
+        self.look_up(ctx, number, &access, begun);
         true
     }
 
     fn is_at_miss_limit(&self, number: u16) -> bool {
-        self.cores[number].asking.len() >= self.params.misses as usize
+        self.cores[number].outstanding.len() >= self.params.misses as usize
     }
 
     /// Whether an access of a core would need a request and has to wait for it. That is so if the core has
     /// its largest number of outstanding requests, or if others wait and it is not the access's turn.
-    fn waits_for_place(&self, number: u16, line: LineAddr, owns: bool, turn: bool) -> bool {
+    fn waits_for_request(&self, number: u16, line: LineAddr, owns: bool, turn: bool) -> bool {
         let core = &self.cores[number];
         if !self.is_at_miss_limit(number) && (turn || core.waiting.is_empty()) {
             return false;
@@ -240,11 +240,11 @@ impl Processor {
             true => CoreState::Exclusive,
             false => CoreState::Shared,
         };
-        core.caches.held(line) < enough && !core.asking.iter().any(|(other, _)| *other == line)
+        core.caches.held(line) < enough && !core.outstanding.iter().any(|(other, _)| *other == line)
     }
 
     /// Looks up the line of an access that has begun.
-    fn look(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, access: &Access, begun: SimTime) {
+    fn look_up(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, access: &Access, begun: SimTime) {
         let (line, kind) = (access.line(), access.kind);
         let core = &mut self.cores[number];
         if let Some(level) = core.caches.access(line, kind.owns()) {
@@ -253,16 +253,16 @@ impl Processor {
         }
         if !self.merge(number, access, begun) {
             self.cores[number].turns.take();
-            self.ask(ctx, number, access, begun);
+            self.send_request(ctx, number, access, begun);
         }
     }
 
     /// Merges an access with its core's outstanding request for the same line. Returns
     /// false if there is none.
     pub(super) fn merge(&mut self, number: u16, access: &Access, begun: SimTime) -> bool {
-        let mut asked = self.cores[number].asking.iter();
-        let asked = asked.find(|(other, _)| *other == access.line());
-        let Some((_, txn)) = asked.copied() else {
+        let mut outstanding = self.cores[number].outstanding.iter();
+        let request = outstanding.find(|(other, _)| *other == access.line());
+        let Some((_, txn)) = request.copied() else {
             return false;
         };
         self.home.txns.wait_behind(txn, *access, begun);
@@ -336,11 +336,11 @@ impl Processor {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         access: &Access,
-        answer: AccessResponse,
+        response: AccessResponse,
     ) {
         self.end_translation(ctx, access);
-        if let Some(at) = self.hw_threads.access_done(access.op, answer) {
-            ctx.wake_at(at.max(ctx.now()), OP | access.op);
+        if let Some(completes) = self.hw_threads.access_done(access.op, response) {
+            ctx.wake_at(completes.max(ctx.now()), OP | access.op);
         }
     }
 
@@ -350,9 +350,9 @@ impl Processor {
             return;
         }
         let spinning = std::mem::take(&mut self.cores.spinning).into_iter();
-        let (look, keep): (Vec<_>, Vec<_>) = spinning.partition(|(on, _)| *on == line);
-        self.cores.spinning = keep;
-        for (_, access) in look {
+        let (retried, kept): (Vec<_>, Vec<_>) = spinning.partition(|(spun_on, _)| *spun_on == line);
+        self.cores.spinning = kept;
+        for (_, access) in retried {
             let begun = self.hw_threads.issued(access.op);
             let number = self.cores.of_thread[self.hw_threads.thread_of(access.op)];
             if self.os.is_some() {
@@ -361,11 +361,11 @@ impl Processor {
             }
             match self.cores[number].caches.access(line, false) {
                 Some(_) => {
-                    let at = ctx.now() + self.params.l1.access_time;
+                    let completes = ctx.now() + self.params.l1.access_time;
                     self.hw_threads.used(number, line);
-                    self.take_effect(ctx, &access, AccessResponse::by_cache(begun, at));
+                    self.take_effect(ctx, &access, AccessResponse::by_cache(begun, completes));
                 }
-                None => self.ask(ctx, number, &access, begun),
+                None => self.send_request(ctx, number, &access, begun),
             }
         }
     }
@@ -385,11 +385,11 @@ impl Processor {
         while let Some((first, _)) = self.cores[core].waiting.front().copied() {
             match first {
                 CoreWaiter::Access(access, begun) => {
-                    if self.waits_for_place(core, access.line(), access.kind.owns(), true) {
+                    if self.waits_for_request(core, access.line(), access.kind.owns(), true) {
                         return;
                     }
                     self.cores[core].serve();
-                    self.look(ctx, core, &access, begun);
+                    self.look_up(ctx, core, &access, begun);
                 }
                 CoreWaiter::HwThread(hw_thread) => {
                     if self.is_at_miss_limit(core) {

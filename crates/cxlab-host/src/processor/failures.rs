@@ -131,9 +131,12 @@ impl Processor {
         way.dirty = false;
         let core = &mut self.cores[txn.core];
         if txn.is_miss()
-            && let Some(at) = core.asking.iter().position(|(line, _)| *line == txn.line)
+            && let Some(index) = core
+                .outstanding
+                .iter()
+                .position(|(line, _)| *line == txn.line)
         {
-            core.asking.swap_remove(at);
+            core.outstanding.swap_remove(index);
         }
     }
 
@@ -176,14 +179,14 @@ impl Processor {
         for op in self.take_handlers() {
             ctx.wake_at(now, OP | op);
         }
-        for (op, at) in done {
-            ctx.wake_at(at, OP | op);
+        for (op, time) in done {
+            ctx.wake_at(time, OP | op);
         }
         for (_, access) in std::mem::take(&mut self.cores.spinning) {
             let begun = self.hw_threads.issued(access.op);
-            let answer = AccessResponse::by_cache_after(begun, now, now);
-            if let Some(at) = self.hw_threads.access_done(access.op, answer) {
-                ctx.wake_at(at, OP | access.op);
+            let response = AccessResponse::by_cache_after(begun, now, now);
+            if let Some(completes) = self.hw_threads.access_done(access.op, response) {
+                ctx.wake_at(completes, OP | access.op);
             }
         }
     }

@@ -52,8 +52,8 @@ impl Processor {
             ..
         } in &mut flushed
         {
-            if let Some(place) = lines.iter().position(|other| *other == line) {
-                lines.swap_remove(place);
+            if let Some(index) = lines.iter().position(|other| *other == line) {
+                lines.swap_remove(index);
                 if self.home.llc[slot].filter.holders().contains(peer) {
                     self.forget_holder(slot, peer);
                 }

@@ -81,7 +81,7 @@ impl HomeAgent {
 
 impl Processor {
     /// Sends a request of a core to the home agent on behalf of an access.
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         core: u16,
@@ -100,12 +100,12 @@ impl Processor {
         let line = access.line();
         let id = self.home.txns.open(Txn::new(line, kind, core));
         if matches!(kind, TxnKind::Read | TxnKind::Own) {
-            self.cores[core].asking.push((line, id));
+            self.cores[core].outstanding.push((line, id));
         }
         self.home.txns.wait_behind(id, *access, begun);
         self.stats.core_requests += 1;
-        let at = ctx.now() + self.params.lookup() + self.params.mesh_time;
-        ctx.wake_at(at, ARRIVE | id);
+        let arrival = ctx.now() + self.params.lookup() + self.params.mesh_time;
+        ctx.wake_at(arrival, ARRIVE | id);
     }
 
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
@@ -162,13 +162,13 @@ impl Processor {
         }
     }
 
-    /// Invalidates a line in every core except `but`. Returns whether a core had it modified,
+    /// Invalidates a line in every core except `except`. Returns whether a core had it modified,
     /// and whether any had it.
     pub(super) fn drop_copies(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         slot: Slot,
-        but: u32,
+        except: u32,
     ) -> (bool, bool) {
         let line = self.home.llc.line(slot);
         let mut left = self.home.llc[slot].cores;
@@ -176,12 +176,12 @@ impl Processor {
         while left != 0 {
             let core = left.trailing_zeros();
             left &= left - 1;
-            if core == but {
+            if core == except {
                 continue;
             }
-            let was = self.cores[core as u16].caches.drop_line(line);
-            dirty |= was == CoreState::Modified;
-            any |= was != CoreState::Invalid;
+            let state = self.cores[core as u16].caches.drop_line(line);
+            dirty |= state == CoreState::Modified;
+            any |= state != CoreState::Invalid;
             self.home.llc[slot].cores &= !(1 << core);
         }
         if any {
@@ -191,12 +191,12 @@ impl Processor {
         (dirty, any)
     }
 
-    /// Downgrades the copies of a line in every core except `but` to `most`. Returns whether a core had it
+    /// Downgrades the copies of a line in every core except `except` to `most`. Returns whether a core had it
     /// modified, and whether a core had it exclusively.
     pub(super) fn share_copies(
         &mut self,
         slot: Slot,
-        but: u32,
+        except: u32,
         most: CopyAfterSnoop,
     ) -> (bool, bool) {
         let line = self.home.llc.line(slot);
@@ -205,17 +205,17 @@ impl Processor {
         while left != 0 {
             let core = left.trailing_zeros();
             left &= left - 1;
-            if core == but {
+            if core == except {
                 continue;
             }
             let caches = &mut self.cores[core as u16].caches;
-            let was = match most {
+            let state = match most {
                 CopyAfterSnoop::Shared => caches.share(line),
                 CopyAfterSnoop::Clean => caches.clean(line),
                 CopyAfterSnoop::AsItIs => caches.held(line),
             };
-            dirty |= was == CoreState::Modified;
-            alone |= was >= CoreState::Exclusive;
+            dirty |= state == CoreState::Modified;
+            alone |= state >= CoreState::Exclusive;
         }
         if alone {
             self.stats.core_snoops += 1;
@@ -227,7 +227,7 @@ impl Processor {
     pub(super) fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, slot: Slot) {
         debug_assert!(
             self.home.txns.is_first_of_its_line(id),
-            "a later one has the line before"
+            "a later transaction has the line before"
         );
         let way = &mut self.home.llc[slot];
         way.txn = id;

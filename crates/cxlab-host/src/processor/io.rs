@@ -58,7 +58,7 @@ struct IoTransaction {
 /// The host's side of CXL.io.
 pub(super) struct HostIo {
     sources: Vec<DeviceIoState>,
-    under_way: Vec<IoTransaction>,
+    transactions: Vec<IoTransaction>,
     free: Vec<u32>,
     next_tag: u32,
     /// Operations that wait for register reads: tag and operation.
@@ -76,7 +76,7 @@ pub(super) struct HostIo {
 }
 
 save_state!(HostIo {
-    values: under_way, free, next_tag, waiting, coming, going, raised, handlers, held_flips, mapped;
+    values: transactions, free, next_tag, waiting, coming, going, raised, handlers, held_flips, mapped;
     sized: sources;
 });
 
@@ -86,7 +86,7 @@ impl HostIo {
     pub(super) fn new(devices: usize, mapped: u64) -> HostIo {
         HostIo {
             sources: (0..devices).map(|_| DeviceIoState::default()).collect(),
-            under_way: Vec::new(),
+            transactions: Vec::new(),
             free: Vec::new(),
             next_tag: 0,
             waiting: Vec::new(),
@@ -109,12 +109,12 @@ impl HostIo {
         };
         match self.free.pop() {
             Some(number) => {
-                self.under_way[number as usize] = open;
+                self.transactions[number as usize] = open;
                 number
             }
             None => {
-                self.under_way.push(open);
-                self.under_way.len() as u32 - 1
+                self.transactions.push(open);
+                self.transactions.len() as u32 - 1
             }
         }
     }
@@ -161,9 +161,9 @@ impl Processor {
         self.roots.ports[usize::from(port)].release(ctx, buffer);
         let source = self.accelerators.peer_of(message.source).index();
         self.io.sources[source].inside += lines_written(message);
-        let at = ctx.now() + self.params.io_time;
-        self.io.coming.push_back((at.0, *message));
-        ctx.wake_at(at, COMING);
+        let time = ctx.now() + self.params.io_time;
+        self.io.coming.push_back((time.0, *message));
+        ctx.wake_at(time, COMING);
     }
 
     /// Counts a completed line of a device's write; requests in the receive buffer may enter.
@@ -179,8 +179,8 @@ impl Processor {
 
     /// Handles transactions that have passed the root complex.
     pub(super) fn io_come(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some((at, message)) = self.io.coming.front().copied()
-            && at <= ctx.now().0
+        while let Some((time, message)) = self.io.coming.front().copied()
+            && time <= ctx.now().0
         {
             self.io.coming.pop_front();
             self.io_message(ctx, &message);
@@ -189,8 +189,8 @@ impl Processor {
 
     /// Sends responses that have passed the root complex.
     pub(super) fn io_goes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some((at, message)) = self.io.going.front().copied()
-            && at <= ctx.now().0
+        while let Some((time, message)) = self.io.going.front().copied()
+            && time <= ctx.now().0
         {
             self.io.going.pop_front();
             self.roots.send(ctx, message);
@@ -285,23 +285,23 @@ impl Processor {
     /// The bytes of a transaction in the line of `txn`: their address, their number, and the address
     /// of their copy in flight.
     fn part(&self, txn: &Txn) -> (Hpa, u64, Hpa) {
-        let message = &self.io.under_way[txn.request.tag as usize].message;
+        let message = &self.io.transactions[txn.request.tag as usize].message;
         let line = txn.line.0 * LINE_BYTES;
         let start = line.max(message.hpa.0);
         let end = (line + LINE_BYTES).min(message.hpa.0 + u64::from(message.data));
-        let mut there = staging(message.source, message.tag);
-        there.0 += start - message.hpa.0;
-        (Hpa(start), end - start, there)
+        let mut staged = staging(message.source, message.tag);
+        staged.0 += start - message.hpa.0;
+        (Hpa(start), end - start, staged)
     }
 
     /// Takes the value of a line of a read.
     pub(super) fn dma_read(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.home.txns[id];
-        let (hpa, bytes, there) = self.part(&txn);
+        let (hpa, bytes, staged) = self.part(&txn);
         let (line, poison) = self.value_of(&txn);
         let from = Hpa(line.0 + hpa.0 % LINE_BYTES);
-        self.hw_threads.image().copy(from, there, bytes);
-        let read = &mut self.io.under_way[txn.request.tag as usize];
+        self.hw_threads.image().copy(from, staged, bytes);
+        let read = &mut self.io.transactions[txn.request.tag as usize];
         read.message.cache = read.message.cache.with(CacheMeta::POISON, poison);
         let first = read.message.hpa.0 / LINE_BYTES;
         read.arrived_lines |= 1 << (txn.line.0 - first);
@@ -311,17 +311,17 @@ impl Processor {
     /// Sends the completions of a read whose lines have arrived, in order.
     fn complete_read(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         loop {
-            let read = self.io.under_way[number as usize];
+            let read = self.io.transactions[number as usize];
             let total = u32::from(read.message.data);
             let left = total - read.completed_bytes;
             // Every completion except the last ends at a multiple of its largest size.
             let start = read.message.hpa.0 + u64::from(read.completed_bytes);
-            let most = u64::from(self.params.payload.0 as u32);
-            let bytes = u64::from(left).min(most - start % most) as u32;
+            let payload = u64::from(self.params.payload.0 as u32);
+            let bytes = u64::from(left).min(payload - start % payload) as u32;
             let first = read.message.hpa.0 / LINE_BYTES;
             let end = (start + u64::from(bytes).max(1) - 1) / LINE_BYTES - first + 1;
-            let all = (1u128 << end) - 1;
-            if total > 0 && read.arrived_lines & all != all {
+            let lines = (1u128 << end) - 1;
+            if total > 0 && read.arrived_lines & lines != lines {
                 return;
             }
             let mut message = read.message;
@@ -329,7 +329,7 @@ impl Processor {
             message.data = bytes as u16;
             message.hpa = Hpa(start);
             self.send_io(ctx, read.message.source, message);
-            self.io.under_way[number as usize].completed_bytes += bytes;
+            self.io.transactions[number as usize].completed_bytes += bytes;
             if left == bytes {
                 self.io.free.push(number);
                 return;
@@ -340,8 +340,8 @@ impl Processor {
     /// Lets a line of a write take effect.
     pub(super) fn dma_write(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.home.txns[id];
-        let (hpa, bytes, there) = self.part(&txn);
-        self.hw_threads.image().copy(there, hpa, bytes);
+        let (hpa, bytes, staged) = self.part(&txn);
+        self.hw_threads.image().copy(staged, hpa, bytes);
         if bytes == LINE_BYTES {
             self.hw_threads.given(txn.line, false);
         }
@@ -351,9 +351,9 @@ impl Processor {
 
     /// Completes a line of a write: transactions that waited for it may continue.
     pub(super) fn dma_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
-        let read = &mut self.io.under_way[txn.request.tag as usize];
-        read.lines -= 1;
-        let last = read.lines == 0;
+        let write = &mut self.io.transactions[txn.request.tag as usize];
+        write.lines -= 1;
+        let last = write.lines == 0;
         let source = self.accelerators.peer_of(txn.request.source).index();
         if last {
             self.io.free.push(txn.request.tag);
@@ -376,10 +376,10 @@ impl Processor {
             self.device_meets_poison(ctx);
             return;
         }
-        let waits = self.io.handlers.iter().position(|(on, _)| *on == vector);
-        match waits {
-            Some(at) => {
-                let (_, op) = self.io.handlers.remove(at);
+        let mut handlers = self.io.handlers.iter();
+        match handlers.position(|(handled, _)| *handled == vector) {
+            Some(index) => {
+                let (_, op) = self.io.handlers.remove(index);
                 ctx.wake_at(ctx.now() + self.params.interrupt_time, OP | op);
             }
             None => self.io.raised.push(vector),
@@ -410,8 +410,8 @@ impl Processor {
                 value,
             } => {
                 let tag = self.next_tag();
-                let there = staging(self.port_id, tag);
-                self.hw_threads.image().write(there, 8, value);
+                let staged = staging(self.port_id, tag);
+                self.hw_threads.image().write(staged, 8, value);
                 if register == BIAS_REGISTER && self.writes_page_of(value) {
                     self.io.held_flips.push((value, device, tag, op));
                     return;
@@ -426,10 +426,10 @@ impl Processor {
                 self.send_register(ctx, device, register, Opcode::MRd, tag);
             }
             ThreadOp::WaitInterrupt { vector } => {
-                let raised = self.io.raised.iter().position(|one| *one == vector);
-                match raised {
-                    Some(at) => {
-                        self.io.raised.remove(at);
+                let mut raised = self.io.raised.iter();
+                match raised.position(|raised| *raised == vector) {
+                    Some(index) => {
+                        self.io.raised.remove(index);
                         ctx.wake_at(ctx.now() + self.params.interrupt_time, OP | op);
                     }
                     None => self.io.handlers.push((vector, op)),
@@ -480,13 +480,13 @@ impl Processor {
     }
 
     fn register_read(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let waits = self.io.waiting.iter();
-        let Some(at) = waits.clone().position(|(tag, _)| *tag == message.tag) else {
-            panic!("a completion that nobody waits for")
+        let mut waiting = self.io.waiting.iter();
+        let Some(index) = waiting.position(|(tag, _)| *tag == message.tag) else {
+            panic!("a completion for which no operation waits")
         };
-        let (_, op) = self.io.waiting.swap_remove(at);
-        let there = staging(self.port_id, message.tag);
-        let value = self.hw_threads.image().read(there, 8);
+        let (_, op) = self.io.waiting.swap_remove(index);
+        let staged = staging(self.port_id, message.tag);
+        let value = self.hw_threads.image().read(staged, 8);
         let hw_thread = self.hw_threads.thread_of(op);
         self.hw_threads.complete_with(ctx, op, value);
         self.run(ctx, hw_thread);
@@ -501,14 +501,14 @@ impl Processor {
         tag: u32,
     ) {
         let port = self.accelerators.ports[usize::from(device)];
-        let at = register_address(register);
-        let mut message = Message::new(opcode, at, tag, self.port_id, port, ctx.now());
+        let hpa = register_address(register);
+        let mut message = Message::new(opcode, hpa, tag, self.port_id, port, ctx.now());
         message.data = 8;
         self.roots.send(ctx, message);
     }
 
     pub(super) fn send_io(&mut self, ctx: &mut Ctx<'_, Parcel>, to: PortId, message: Message) {
-        let at = ctx.now() + self.params.io_time;
+        let time = ctx.now() + self.params.io_time;
         let message = Message {
             source: self.port_id,
             destination: to,
@@ -517,7 +517,7 @@ impl Processor {
             hops: 0,
             ..message
         };
-        self.io.going.push_back((at.0, message));
-        ctx.wake_at(at, GOING);
+        self.io.going.push_back((time.0, message));
+        ctx.wake_at(time, GOING);
     }
 }

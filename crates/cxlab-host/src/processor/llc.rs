@@ -146,9 +146,9 @@ impl Llc {
     pub(super) fn enter(&mut self, line: LineAddr) -> Slot {
         let mut way = DirectoryEntry::default();
         if let Some(victims) = &self.victims
-            && let Some(place) = victims.find(line)
+            && let Some(victim_slot) = victims.find(line)
         {
-            let kept = victims[place];
+            let kept = victims[victim_slot];
             (way.data, way.dirty) = (true, kept.dirty);
             way.filter = match kept.alone {
                 true => Filter::Any(CORES),
@@ -163,9 +163,9 @@ impl Llc {
         self.directory.pin(slot);
         let line = self.line(slot);
         if let Some(victims) = &mut self.victims
-            && let Some(place) = victims.access(line)
+            && let Some(victim_slot) = victims.access(line)
         {
-            victims.pin(place);
+            victims.pin(victim_slot);
         }
     }
 
@@ -174,9 +174,9 @@ impl Llc {
         self.directory.unpin(slot);
         let line = self.line(slot);
         if let Some(victims) = &mut self.victims
-            && let Some(place) = victims.find(line)
+            && let Some(victim_slot) = victims.find(line)
         {
-            victims.unpin(place);
+            victims.unpin(victim_slot);
         }
         self.settle(slot);
     }
@@ -202,9 +202,9 @@ impl Llc {
         }
         let (line, way) = self.directory.remove(slot);
         if way.data
-            && let Some(place) = victims.find(line)
+            && let Some(victim_slot) = victims.find(line)
         {
-            victims[place] = VictimLine {
+            victims[victim_slot] = VictimLine {
                 dirty: way.dirty,
                 alone: way.filter == Filter::Any(CORES),
             };
@@ -278,9 +278,9 @@ impl Llc {
         let had = std::mem::take(&mut self.directory[slot].data);
         if let Some(victims) = &mut self.victims
             && had
-            && let Some(place) = victims.find(line)
+            && let Some(victim_slot) = victims.find(line)
         {
-            victims.remove(place);
+            victims.remove(victim_slot);
         }
     }
 }

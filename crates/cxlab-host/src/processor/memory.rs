@@ -192,7 +192,7 @@ impl Processor {
         }
         let coherent = self.accelerators.coherent.contains(&device);
         if coherent && !write {
-            self.answer_before_asking(ctx, line);
+            self.answer_before_request(ctx, line);
         }
         let txn = &mut self.home.txns[id];
         txn.memory.sent = ctx.now().0;
@@ -231,7 +231,7 @@ impl Processor {
         Message::new(opcode, hpa, tag, self.port_id, self.port_id, ctx.now())
     }
 
-    /// Announces a core's miss to the device that may be asked for the line next. The
+    /// Announces a core's miss to the device from which the line may be requested next. The
     /// device sends no response.
     pub(super) fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = &self.home.txns[id];
@@ -252,9 +252,9 @@ impl Processor {
     pub(super) fn wake_node(&mut self, ctx: &mut Ctx<'_, Parcel>, node: usize) {
         let mut returned = std::mem::take(&mut self.memory.returned);
         self.memory.nodes[node].wake(ctx, NODE | node as u32, &mut returned);
-        for one in returned.drain(..) {
-            self.home.txns[one.tag].memory.media_ps = one.media_ps;
-            self.memory_answered(ctx, one.tag);
+        for request in returned.drain(..) {
+            self.home.txns[request.tag].memory.media_ps = request.media_ps;
+            self.memory_answered(ctx, request.tag);
         }
         self.memory.returned = returned;
     }
@@ -289,7 +289,7 @@ impl Processor {
         }
         txn.memory.device = message.source.0 - self.first_device;
         txn.memory.hops = message.hops;
-        if !self.accelerators.coherent.contains(&message.source) || self.is_whole(message) {
+        if !self.accelerators.coherent.contains(&message.source) || self.has_all_parts(message) {
             self.memory_answered(ctx, message.tag);
         }
     }
@@ -330,10 +330,11 @@ impl Processor {
     /// Records the completed write of a line of CXL memory. If no other write of the line is in flight, a
     /// device receives its grant, and a waiting transaction reads the line.
     fn written(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
-        let Some(at) = self.memory.writing.iter().position(|one| *one == line) else {
+        let mut writing = self.memory.writing.iter();
+        let Some(index) = writing.position(|written| *written == line) else {
             return;
         };
-        self.memory.writing.swap_remove(at);
+        self.memory.writing.swap_remove(index);
         if self.memory.writing.contains(&line) {
             return;
         }
@@ -344,9 +345,9 @@ impl Processor {
         if !self.io.held_flips.is_empty() {
             self.send_held_flips(ctx);
         }
-        let mut held = self.memory.held_reads.iter();
-        if let Some(at) = held.position(|(one, _)| *one == line) {
-            let (_, id) = self.memory.held_reads.swap_remove(at);
+        let mut held_reads = self.memory.held_reads.iter();
+        if let Some(index) = held_reads.position(|(read, _)| *read == line) {
+            let (_, id) = self.memory.held_reads.swap_remove(index);
             self.send(ctx, id, false, 0);
         }
     }

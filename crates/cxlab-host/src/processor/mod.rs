@@ -221,18 +221,18 @@ impl Processor {
         self.stats.list_waits(&mut list);
         if self.errors.may_fail {
             self.stats.list_failures(&mut list);
-            list.extend(self.errors.threads_ended.map(|at| Statistic {
+            list.extend(self.errors.threads_ended.map(|time| Statistic {
                 name: "threads_ended_ns".to_owned(),
-                value: at.0 as f64 / 1e3,
+                value: time.0 as f64 / 1e3,
             }));
         }
         if !self.accelerators.coherent.is_empty() {
             self.stats.list_back_invalidation(&mut list);
         }
         for (number, node) in self.memory.nodes.iter().enumerate() {
-            for one in node.statistics(now) {
-                let name = format!("node{number}.{}", one.name);
-                list.push(Statistic { name, ..one });
+            for statistic in node.statistics(now) {
+                let name = format!("node{number}.{}", statistic.name);
+                list.push(Statistic { name, ..statistic });
             }
         }
         if let Some(os) = &self.os {

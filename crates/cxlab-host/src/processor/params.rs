@@ -245,9 +245,13 @@ impl ProcessorParams {
     /// Time of one direction between the home agent and the memory controller of a cluster. A path between
     /// sockets continues from column 0 and row 0 of the other socket.
     pub fn distance(&self, to: Cluster) -> Picos {
-        let at = self.at;
-        let (columns, rows, sockets) = if to.socket == at.socket {
-            (to.column.abs_diff(at.column), to.row.abs_diff(at.row), 0)
+        let home = self.at;
+        let (columns, rows, sockets) = if to.socket == home.socket {
+            (
+                to.column.abs_diff(home.column),
+                to.row.abs_diff(home.row),
+                0,
+            )
         } else {
             (to.column, to.row, 1)
         };

@@ -62,7 +62,7 @@ impl Processor {
         let Some(slot) = txn.slot else {
             unreachable!("a transaction that waits has its line")
         };
-        if !self.name(id) || !self.has_write_places(ctx, id) {
+        if !self.name(id) || !self.has_write_entries(ctx, id) {
             return;
         }
         let txn = self.home.txns[id];
@@ -93,10 +93,10 @@ impl Processor {
                 self.conclude(ctx, id);
             }
             TxnKind::Demote => {
-                let was = self.cores[txn.core].caches.drop_line(txn.line);
+                let state = self.cores[txn.core].caches.drop_line(txn.line);
                 self.home.llc[slot].cores &= !(1 << txn.core);
-                if was != CoreState::Invalid {
-                    self.keep(ctx, slot, was == CoreState::Modified);
+                if state != CoreState::Invalid {
+                    self.keep(ctx, slot, state == CoreState::Modified);
                 }
                 self.conclude(ctx, id);
             }
@@ -139,8 +139,8 @@ impl Processor {
             let keeps = !txn.state.filter.holders().without(CORES).is_empty();
             let shared = self.memory.shared.as_ref();
             if shared.is_some_and(|shared| shared.holds(txn.line)) || self.is_hdm_db(txn.line) {
-                // Other hosts, or the device, may be told about the line next, so the transaction
-                // is over only when memory has it.
+                // Software may notify other hosts, or the device, of the flushed line, so the transaction
+                // is over only when memory has the line.
                 self.write_memory(ctx, txn.line, Some(id), id, keeps);
                 return;
             }
@@ -150,7 +150,7 @@ impl Processor {
     }
 
     /// Whether a transaction takes, without its data, a line of a Type 2 device that no cache here holds:
-    /// the device must be told, as it would be by a read.
+    /// the device must learn it, as it would from a read.
     fn must_claim(&self, txn: &Txn) -> bool {
         let request = match txn.kind {
             TxnKind::Device(request) => request,
@@ -345,7 +345,7 @@ impl Processor {
         self.release(ctx, &txn, slot);
         self.home.txns.close(id);
         self.unname(ctx, txn.request.uqid);
-        self.return_places(ctx, id);
+        self.return_entries(ctx, id);
         let reads_itself = match txn.kind {
             TxnKind::PageRead | TxnKind::WalkRead => true,
             TxnKind::Read => txn.walk != NONE,
@@ -381,12 +381,16 @@ impl Processor {
         self.hw_threads.filled(txn.core, txn.line);
         let core = &mut self.cores[txn.core];
         let held = held.max(core.caches.held(txn.line));
-        if let Some((line, was)) = core.caches.insert(txn.line, held) {
-            self.left_core(ctx, line, was, txn.core);
+        if let Some((line, state)) = core.caches.insert(txn.line, held) {
+            self.left_core(ctx, line, state, txn.core);
         }
         let core = &mut self.cores[txn.core];
-        if let Some(at) = core.asking.iter().position(|(line, _)| *line == txn.line) {
-            core.asking.swap_remove(at);
+        if let Some(index) = core
+            .outstanding
+            .iter()
+            .position(|(line, _)| *line == txn.line)
+        {
+            core.outstanding.swap_remove(index);
         }
     }
 
@@ -413,13 +417,19 @@ impl Processor {
         }
     }
 
-    /// Handles a line evicted from a core's caches.
-    fn left_core(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, was: CoreState, core: u16) {
+    /// Handles a line that a core's caches have evicted in this state.
+    fn left_core(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        line: LineAddr,
+        state: CoreState,
+        core: u16,
+    ) {
         let Some(slot) = self.home.llc.find(line) else {
             unreachable!("the directory knows what private caches hold")
         };
         self.home.llc[slot].cores &= !(1 << core);
-        self.keep(ctx, slot, was == CoreState::Modified);
+        self.keep(ctx, slot, state == CoreState::Modified);
         self.home.llc.settle(slot);
     }
 
@@ -428,17 +438,17 @@ impl Processor {
     fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.home.txns[id];
         let now = ctx.now();
-        let at = now + self.params.mesh_time;
-        let mut place = txn.first;
-        while place != NONE {
-            let is_first = place == txn.first;
+        let completes = now + self.params.mesh_time;
+        let mut waiter = txn.first;
+        while waiter != NONE {
+            let is_first = waiter == txn.first;
             let WaitingAccess {
                 access,
                 begun,
                 next,
-            } = self.home.txns.take_waiter(place);
-            place = next;
-            let response = self.response_to(&txn, now.0, begun, at);
+            } = self.home.txns.take_waiter(waiter);
+            waiter = next;
+            let response = self.response_to(&txn, now.0, begun, completes);
             if response.outcome != AccessOutcome::Served {
                 if response.outcome == AccessOutcome::Denied {
                     self.access_denied(&access);
@@ -455,25 +465,25 @@ impl Processor {
             match caches.access(txn.line, access.kind.owns()) {
                 Some(_) => self.take_effect(ctx, &access, response),
                 None if is_first => {
-                    panic!("the access that asked for {:?} goes away empty", txn.line)
+                    panic!("the access that requested {:?} has no copy", txn.line)
                 }
                 None if self.merge(txn.core, &access, SimTime(begun)) => {}
-                None => self.ask(ctx, txn.core, &access, SimTime(begun)),
+                None => self.send_request(ctx, txn.core, &access, SimTime(begun)),
             }
         }
     }
 
     /// The latency stages of an access; `HOST_QUEUE` receives the rest.
-    fn response_to(&self, txn: &Txn, now: u64, begun: u64, at: SimTime) -> AccessResponse {
-        let total = at.0 - begun;
+    fn response_to(&self, txn: &Txn, now: u64, begun: u64, completes: SimTime) -> AccessResponse {
+        let total = completes.0 - begun;
         // Stages of the message to CXL memory; empty if there was none.
-        let asked = match txn.kind {
+        let message_stages = match txn.kind {
             TxnKind::Device(_) => LatencyStages::default(),
             _ => txn.stages,
         };
         let process = 2 * self.params.mesh_time.0 + txn.memory.round_trip_ps;
-        let mut parts = stages_of(&asked, process, self.params.lookup().0);
-        let outside = asked.total().0 - asked.of(LongStage::Media);
+        let mut parts = stages_of(&message_stages, process, self.params.lookup().0);
+        let outside = message_stages.total().0 - message_stages.of(LongStage::Media);
         parts[MEDIA] = txn.memory.media_ps;
         if !matches!(txn.memory.outcome, AccessOutcome::Failed(_)) {
             let memory = outside + txn.memory.media_ps + txn.memory.round_trip_ps;
@@ -489,7 +499,7 @@ impl Processor {
         stages[HOST_QUEUE] += left;
         AccessResponse {
             begun: SimTime(begun),
-            at,
+            completes,
             device: txn.memory.device,
             hops: txn.memory.hops,
             stages,
@@ -505,11 +515,11 @@ impl Processor {
         let set = self.home.llc.set_of(txn.line);
         self.recalled(txn.kind, set);
         self.serve_set(ctx, set);
-        let mut next = txn.next;
-        while next != NONE {
-            let after = std::mem::replace(&mut self.home.txns[next].next, NONE);
-            self.admit(ctx, next);
-            next = after;
+        let mut waiting = txn.next;
+        while waiting != NONE {
+            let next = std::mem::replace(&mut self.home.txns[waiting].next, NONE);
+            self.admit(ctx, waiting);
+            waiting = next;
         }
     }
 

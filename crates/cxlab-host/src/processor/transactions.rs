@@ -78,7 +78,7 @@ pub(super) struct Txn {
     /// Whether the line is recalled from devices before the transaction continues.
     pub(super) recalls: bool,
     /// Number of write-buffer entries that the transaction has reserved.
-    pub(super) places: u32,
+    pub(super) write_entries: u32,
     pub(super) times: TxnTimes,
     pub(super) memory: MemoryAccess,
     pub(super) request: DeviceRequest,
@@ -105,12 +105,12 @@ pub(super) struct MemoryAccess {
     pub(super) parent: u32,
     /// For a write: whether a cache may still hold the line.
     pub(super) keeps: bool,
-    /// Whether the device that owns the line is being told that the host takes it, and
+    /// Whether the device that owns the line has been notified that the host takes it, and
     /// has not responded yet.
     pub(super) claiming: bool,
     /// Whether the data that a device has sent are only some bytes of the line.
     pub(super) partial: bool,
-    /// Whether the device that owns the line has been told that the host takes it.
+    /// Whether the device has responded to the notification that the host takes its line.
     pub(super) claimed: bool,
     /// Whether the line has no memory, and a response without data is pending.
     pub(super) missing: bool,
@@ -160,7 +160,7 @@ impl Txn {
             snooped_holder: None,
             forwarded: false,
             recalls: false,
-            places: 0,
+            write_entries: 0,
             times: TxnTimes {
                 arrived: 0,
                 waited_ps: 0,
@@ -287,8 +287,8 @@ impl Transactions {
     }
 
     #[inline]
-    pub(super) fn take_waiter(&mut self, place: u32) -> WaitingAccess {
-        self.waiters.take(place)
+    pub(super) fn take_waiter(&mut self, waiter: u32) -> WaitingAccess {
+        self.waiters.take(waiter)
     }
 
     /// Appends a transaction to those of the same line, of which `first` has the line.

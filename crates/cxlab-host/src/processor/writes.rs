@@ -42,7 +42,8 @@ enum WriteBufferWaiter {
 /// The entries of the write buffer.
 #[derive(Serialize, Deserialize)]
 pub(super) struct WriteBuffer {
-    places: u32,
+    /// Number of entries.
+    capacity: u32,
     /// Number of lines in flight to memory.
     open: u32,
     /// Number of entries reserved by transactions that have not written yet.
@@ -53,9 +54,9 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    pub(super) fn new(places: u32) -> WriteBuffer {
+    pub(super) fn new(capacity: u32) -> WriteBuffer {
         WriteBuffer {
-            places,
+            capacity,
             open: 0,
             reserved: 0,
             waiting: VecDeque::new(),
@@ -63,23 +64,24 @@ impl WriteBuffer {
         }
     }
 
-    fn has(&self, places: u32) -> bool {
-        self.open + self.reserved + places <= self.places
+    /// Whether this number of entries is free.
+    fn has(&self, entries: u32) -> bool {
+        self.open + self.reserved + entries <= self.capacity
     }
 
-    /// Whether a request that has just arrived may take `places` entries.
-    fn lets_pass(&self, places: u32) -> bool {
-        self.waiting.is_empty() && self.has(places)
+    /// Whether a request that has just arrived may take this number of entries.
+    fn lets_pass(&self, entries: u32) -> bool {
+        self.waiting.is_empty() && self.has(entries)
     }
 }
 
 impl Processor {
     /// Whether a transaction that has its line may continue because it has the entries that it may need.
     /// Otherwise the transaction waits and continues when they are free.
-    pub(super) fn has_write_places(&mut self, ctx: &Ctx<'_, Parcel>, id: u32) -> bool {
+    pub(super) fn has_write_entries(&mut self, ctx: &Ctx<'_, Parcel>, id: u32) -> bool {
         let txn = &self.home.txns[id];
-        let needs = self.places_of(txn);
-        if txn.places >= needs {
+        let needs = self.entries_of(txn);
+        if txn.write_entries >= needs {
             return true;
         }
         if self.home.writes.lets_pass(needs) {
@@ -95,9 +97,9 @@ impl Processor {
         false
     }
 
-    fn reserve(&mut self, id: u32, places: u32) {
-        self.home.txns[id].places = places;
-        self.home.writes.reserved += places;
+    fn reserve(&mut self, id: u32, entries: u32) {
+        self.home.txns[id].write_entries = entries;
+        self.home.writes.reserved += entries;
     }
 
     /// Whether a modified line of a set may be evicted from the directory now. Otherwise the set
@@ -128,21 +130,21 @@ impl Processor {
     pub(super) fn write_opens(&mut self, by: Option<u32>) {
         self.home.writes.open += 1;
         if let Some(by) = by {
-            let places = &mut self.home.txns[by].places;
-            self.home.writes.reserved -= u32::from(*places > 0);
-            *places = places.saturating_sub(1);
+            let entries = &mut self.home.txns[by].write_entries;
+            self.home.writes.reserved -= u32::from(*entries > 0);
+            *entries = entries.saturating_sub(1);
         }
         debug_assert!(
             self.home.llc.is_victim_cache() || self.home.writes.has(0),
-            "what writes has a place"
+            "a line that is written has an entry"
         );
     }
 
     /// Returns the unused entries of a transaction that is over.
-    pub(super) fn return_places(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let places = std::mem::take(&mut self.home.txns[id].places);
-        if places > 0 {
-            self.home.writes.reserved -= places;
+    pub(super) fn return_entries(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let entries = std::mem::take(&mut self.home.txns[id].write_entries);
+        if entries > 0 {
+            self.home.writes.reserved -= entries;
             self.serve_writes(ctx);
         }
     }
@@ -156,17 +158,17 @@ impl Processor {
     /// Gives entries to the waiting requests, in order.
     fn serve_writes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(first) = self.home.writes.waiting.front().copied() {
-            let places = match first {
-                WriteBufferWaiter::Txn(id) => self.places_of(&self.home.txns[id]),
+            let entries = match first {
+                WriteBufferWaiter::Txn(id) => self.entries_of(&self.home.txns[id]),
                 WriteBufferWaiter::Set(_) => 1,
             };
-            if !self.home.writes.has(places) {
+            if !self.home.writes.has(entries) {
                 return;
             }
             self.home.writes.waiting.pop_front();
             match first {
                 WriteBufferWaiter::Txn(id) => {
-                    self.reserve(id, places);
+                    self.reserve(id, entries);
                     let txn = &mut self.home.txns[id];
                     let waited = ctx.now().0 - txn.times.since;
                     txn.times.waited_ps += waited;
@@ -185,7 +187,7 @@ impl Processor {
 
     /// Most lines that a transaction which has its line writes to memory. Lines that go into the
     /// last-level cache do not count.
-    fn places_of(&self, txn: &Txn) -> u32 {
+    fn entries_of(&self, txn: &Txn) -> u32 {
         let Some(slot) = txn.slot else { return 0 };
         let filter = txn.state.filter;
         let owned = u32::from(matches!(filter, Filter::Any(_)));

@@ -102,8 +102,8 @@ impl Requester {
             ..slot.row(ctx.now(), stages)
         };
         self.ledger.complete(ctx, row, false);
-        if slot.whole != 0 {
-            self.part_done(ctx.now(), slot.whole, false);
+        if slot.multi_line != 0 {
+            self.line_done(ctx.now(), slot.multi_line, false);
         }
     }
 }

@@ -7,16 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Requester;
 
+/// An operation of several lines in flight.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct MultiLineOp {
+    /// When the first line was issued, in picoseconds.
     issued: u64,
     /// The line to be issued next.
-    next: Hpa,
+    next_line: Hpa,
     write: bool,
-    /// Number of lines that are not issued, and of those that are not completed.
+    /// Number of lines that are not issued.
     unissued: u8,
-    left: u8,
-    /// Whether none of its lines was denied or failed.
+    /// Number of lines that are not completed, including those that are not issued.
+    incomplete: u8,
+    /// Whether none of the operation's lines was denied or failed.
     served: bool,
 }
 
@@ -24,47 +27,47 @@ impl Requester {
     /// The next line of the current operation with several lines: address, whether the line is written, and
     /// the operation's number.
     #[inline]
-    pub(super) fn next_of_whole(&mut self) -> Option<(Hpa, bool, u32)> {
+    pub(super) fn next_line(&mut self) -> Option<(Hpa, bool, u32)> {
         let number = self.current;
         if number == 0 {
             return None;
         }
-        let whole = &mut self.wholes[number as usize - 1];
-        let next = (whole.next, whole.write, number);
-        whole.next = Hpa(whole.next.0 + 64);
-        whole.unissued -= 1;
-        if whole.unissued == 0 {
+        let op = &mut self.multi_line_ops[number as usize - 1];
+        let line = op.next_line;
+        op.next_line = Hpa(line.0 + 64);
+        op.unissued -= 1;
+        if op.unissued == 0 {
             self.current = 0;
         }
-        Some(next)
+        Some((line, op.write, number))
     }
 
     /// Begins an operation of several lines with its first line. The next operation follows after the
     /// intervals of all these lines.
     #[inline(never)]
-    pub(super) fn begin_whole(&mut self, now: SimTime, op: MemOp) -> u32 {
+    pub(super) fn begin_multi_line(&mut self, now: SimTime, op: MemOp) -> u32 {
         let unissued = op.lines - 1;
-        let whole = MultiLineOp {
+        let multi_line_op = MultiLineOp {
             issued: now.0,
-            next: Hpa((op.hpa.0 & !63) + 64),
+            next_line: Hpa((op.hpa.0 & !63) + 64),
             write: op.kind == OpKind::Write,
             unissued,
-            left: op.lines,
+            incomplete: op.lines,
             served: true,
         };
-        self.current = match self.free_wholes.pop() {
-            Some(number) => {
-                self.wholes[number as usize] = whole;
-                number + 1
+        self.current = match self.free_multi_line_ops.pop() {
+            Some(index) => {
+                self.multi_line_ops[index as usize] = multi_line_op;
+                index + 1
             }
             None => {
-                self.wholes.push(whole);
-                self.wholes.len() as u32
+                self.multi_line_ops.push(multi_line_op);
+                self.multi_line_ops.len() as u32
             }
         };
-        let more = u64::from(unissued);
-        self.issuer.count_lines(more);
-        self.issuer.hold_up(now, more * self.issuer.interval());
+        let later_lines = u64::from(unissued);
+        self.issuer.count_lines(later_lines);
+        self.issuer.delay(now, later_lines * self.issuer.interval());
         self.current
     }
 
@@ -72,23 +75,24 @@ impl Requester {
     pub(super) fn drop_unissued(&mut self) {
         let number = std::mem::take(&mut self.current);
         if number > 0 {
-            let whole = &mut self.wholes[number as usize - 1];
-            whole.left -= std::mem::take(&mut whole.unissued);
+            let op = &mut self.multi_line_ops[number as usize - 1];
+            op.incomplete -= std::mem::take(&mut op.unissued);
         }
     }
 
-    /// Counts a completed line of an operation of several lines.
+    /// Counts a line of an operation of several lines that has completed. `served` is false for a line that was
+    /// denied or failed: then the latency of the operation is not recorded.
     #[inline(never)]
-    pub(super) fn part_done(&mut self, now: SimTime, number: u32, served: bool) {
-        let whole = &mut self.wholes[number as usize - 1];
-        whole.left -= 1;
-        whole.served &= served;
-        if whole.left > 0 {
+    pub(super) fn line_done(&mut self, now: SimTime, number: u32, served: bool) {
+        let op = &mut self.multi_line_ops[number as usize - 1];
+        op.incomplete -= 1;
+        op.served &= served;
+        if op.incomplete > 0 {
             return;
         }
-        let latency = Picos(now.0 - whole.issued);
-        self.free_wholes.push(number - 1);
-        if whole.served {
+        let latency = Picos(now.0 - op.issued);
+        self.free_multi_line_ops.push(number - 1);
+        if op.served {
             self.ledger
                 .stats
                 .whole_latency

@@ -1,4 +1,4 @@
-//! Lines that prefetchers of a host read beyond the end of a sequential run and nobody uses.
+//! Lines that prefetchers of a host read beyond the end of a sequential run, and that no operation uses.
 //!
 //! A requester has no caches that a prefetched line could be found in, so a prefetch of a line that the
 //! workload reads anyway would change nothing but the moment of the read. What remains of a prefetcher is the
@@ -14,15 +14,17 @@ use crate::params::OverfetchParams;
 /// The run that the workload reads, and the lines that are read beyond the end of the one before.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Overfetch {
+    /// Fewest lines of a run that is read beyond its end.
     after: u64,
+    /// Most lines that are read beyond the end of a run.
     beyond: u64,
     block_lines: u64,
     /// Number of lines of the run, and the line after its last.
     run: u64,
-    next: u64,
-    /// The lines that are still to be read.
-    first: u64,
-    end: u64,
+    run_end: u64,
+    /// The lines that are still to be read: from `unread` to before `unread_end`.
+    unread: u64,
+    unread_end: u64,
 }
 
 impl Overfetch {
@@ -32,38 +34,38 @@ impl Overfetch {
             beyond: u64::from(params.beyond),
             block_lines: params.within.0 / LINE_BYTES,
             run: 0,
-            next: 0,
-            first: 0,
-            end: 0,
+            run_end: 0,
+            unread: 0,
+            unread_end: 0,
         }
     }
 
     /// Records an operation of the workload. An operation that does not continue the run ends it.
-    pub(super) fn note(&mut self, op: &MemOp) {
+    pub(super) fn observe(&mut self, op: &MemOp) {
         let line = op.hpa.0 / LINE_BYTES;
         let lines = u64::from(op.lines.max(1));
         let read = op.kind != OpKind::Write;
-        if read && self.run > 0 && line == self.next {
+        if read && self.run > 0 && line == self.run_end {
             self.run += lines;
-            self.next += lines;
+            self.run_end += lines;
             return;
         }
         if self.run >= self.after {
-            self.first = self.next;
-            let block_end = self.next.next_multiple_of(self.block_lines);
-            self.end = block_end.min(self.next + self.beyond);
+            self.unread = self.run_end;
+            let block_end = self.run_end.next_multiple_of(self.block_lines);
+            self.unread_end = block_end.min(self.run_end + self.beyond);
         }
         self.run = if read { lines } else { 0 };
-        self.next = line + lines;
+        self.run_end = line + lines;
     }
 
     /// The next line that is read in vain.
     pub(super) fn line(&mut self) -> Option<Hpa> {
-        if self.first == self.end {
+        if self.unread == self.unread_end {
             return None;
         }
-        let line = self.first;
-        self.first += 1;
+        let line = self.unread;
+        self.unread += 1;
         Some(Hpa(line * LINE_BYTES))
     }
 }
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     fn lines(overfetch: &mut Overfetch, kind: OpKind, line: u64, lines: u8) -> Vec<u64> {
-        overfetch.note(&MemOp {
+        overfetch.observe(&MemOp {
             hpa: Hpa(line * LINE_BYTES),
             kind,
             lines,

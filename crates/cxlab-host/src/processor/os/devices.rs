@@ -15,7 +15,7 @@ use super::super::Processor;
 use super::super::tokens::IOMMU;
 use super::super::transactions::{Txn, TxnKind};
 use super::faults::{PageWaiter, TaskSubject};
-use super::{PROCESS, place, since};
+use super::{PROCESS, since, space_index};
 
 /// A page walk for a device.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -75,18 +75,21 @@ impl Processor {
         let Some(ats) = AtsMessage::at(message.hpa) else {
             return;
         };
-        let (at, need) = (VirtAddr(ats.page), access_of(ats.flag));
-        let mut walked =
-            os.iommu
-                .translate(PROCESS, at, need, Some(os.spaces[place(PROCESS)].table()));
-        let page = Page::around(PROCESS, at, PageSize::Small);
+        let (address, need) = (VirtAddr(ats.page), access_of(ats.flag));
+        let mut walked = os.iommu.translate(
+            PROCESS,
+            address,
+            need,
+            Some(os.spaces[space_index(PROCESS)].table()),
+        );
+        let page = Page::around(PROCESS, address, PageSize::Small);
         match walked.completion {
             TranslationCompletion::Granted(_) if os.is_being_zeroed(page) => {
                 walked.completion = TranslationCompletion::NotPresent;
             }
             TranslationCompletion::Granted(_) => {
                 os.found(PageWaiter::Device(device, page));
-                os.spaces[place(PROCESS)].mark(at, need);
+                os.spaces[space_index(PROCESS)].mark(address, need);
             }
             TranslationCompletion::NotPresent | TranslationCompletion::Refused => {}
         }
@@ -209,8 +212,8 @@ impl Processor {
     }
 
     fn tell_device(&mut self, ctx: &mut Ctx<'_, Parcel>, device: usize, ats: AtsMessage, tag: u32) {
-        let (at, to) = (ats.address(), self.accelerators.ports[device]);
-        let mut message = Message::new(Opcode::MWr, at, tag, self.port_id, to, ctx.now());
+        let (hpa, to) = (ats.address(), self.accelerators.ports[device]);
+        let mut message = Message::new(Opcode::MWr, hpa, tag, self.port_id, to, ctx.now());
         message.data = 8;
         self.send_io(ctx, to, message);
     }

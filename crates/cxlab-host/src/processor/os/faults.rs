@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Processor;
 use super::super::tokens::TASK;
-use super::{Os, place, since};
+use super::{Os, since, space_index};
 
-/// A walk or device that waits for a page, or has been told that the page is present
+/// A walk or device that waits for a page, or has been notified that the page is present
 /// and has not found it yet.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum PageWaiter {
@@ -115,7 +115,7 @@ impl Os {
         self.zeroing_of(page).is_some()
     }
 
-    /// Whether a holder has been told that a page is present and has not found it yet. Until then the page
+    /// Whether a holder has been notified that a page is present and has not found it yet. Until then the page
     /// is neither sampled nor demoted, so every requester of a page gets it, however often pages move.
     pub(super) fn is_awaited(&self, page: Page) -> bool {
         let scope = InvalidationScope::page(page);
@@ -127,7 +127,7 @@ impl Os {
 
     /// Removes a holder that has found its page, or never will.
     pub(super) fn found(&mut self, holder: PageWaiter) {
-        self.answered.retain(|one| *one != holder);
+        self.answered.retain(|answered| *answered != holder);
     }
 
     pub(super) fn page_task(&mut self, id: u32) -> Option<&mut PageTask> {
@@ -237,19 +237,21 @@ impl Processor {
         }
     }
 
-    /// Tells a waiting holder that its page is present, or that it never will be.
-    fn notify_page_waiter(&mut self, ctx: &mut Ctx<'_, Parcel>, holder: PageWaiter, there: bool) {
+    /// Notifies a waiting holder that its page is present, or that it never will be.
+    fn notify_page_waiter(&mut self, ctx: &mut Ctx<'_, Parcel>, holder: PageWaiter, present: bool) {
         if let Some(os) = &mut self.os {
             os.found(holder);
-            if os.migrates && there {
+            if os.migrates && present {
                 os.answered.push(holder);
             }
         }
         match holder {
-            PageWaiter::Walk(walk) if there => self.walk_anew(ctx, walk),
+            PageWaiter::Walk(walk) if present => self.walk_anew(ctx, walk),
             // The process has an error, so the access never ends.
             PageWaiter::Walk(_) => {}
-            PageWaiter::Device(device, page) => self.answer_page_request(ctx, device, page, there),
+            PageWaiter::Device(device, page) => {
+                self.answer_page_request(ctx, device, page, present);
+            }
         }
     }
 
@@ -268,29 +270,29 @@ impl Processor {
         else {
             return;
         };
-        let ((at, need), process) = (task.touch, task.page.pasid);
+        let ((address, need), process) = (task.touch, task.page.pasid);
         let by = match task.device {
             Some(device) => os.devices.get(usize::from(device)).copied(),
             None => None,
         };
         let by = by.unwrap_or(os.home);
-        match os.spaces[place(process)].touch(at, need, by, &mut os.frames) {
+        match os.spaces[space_index(process)].touch(address, need, by, &mut os.frames) {
             Ok(TouchResult::Placed(mapping, node)) => {
-                let page = Page::around(process, at, mapping.frame.size);
+                let page = Page::around(process, address, mapping.frame.size);
                 (task.page, task.zeroing) = (page, true);
                 os.migration.placed(page, node);
                 self.fill(ctx, id, None, mapping.frame);
                 return;
             }
             Ok(TouchResult::Hinted(mapping)) => {
-                let page = Page::around(process, at, mapping.frame.size);
+                let page = Page::around(process, address, mapping.frame.size);
                 os.stats.hint_faults += 1;
                 os.migration.hint_fault(ctx.now(), page, by);
             }
             // A fault nearby has placed a page of 2 MiB: the holders of this page now wait for that one.
             Ok(TouchResult::Present(mapping)) => {
                 let held = std::mem::take(&mut task.held);
-                let page = Page::around(process, at, mapping.frame.size);
+                let page = Page::around(process, address, mapping.frame.size);
                 let heir = os.zeroing_of(page).unwrap_or(id);
                 if let Some(heir) = os.page_task(heir) {
                     heir.held.extend(held);

@@ -53,7 +53,7 @@ pub(super) use walks::Translated;
 const PROCESS: Pasid = Pasid(1);
 
 /// Index of a process; processes are numbered from 1.
-fn place(process: Pasid) -> usize {
+fn space_index(process: Pasid) -> usize {
     process.0 as usize - 1
 }
 
@@ -181,7 +181,7 @@ pub(super) struct Os {
     asked: VecDeque<Message>,
     tasks: Slab<Task>,
     jobs: Slab<Job>,
-    /// Holders that have been told that a page is present and have not found it yet.
+    /// Holders that have been notified that a page is present and have not found it yet.
     answered: Vec<PageWaiter>,
     /// Largest number of page faults of a single walk of a core.
     most_faults: u32,
@@ -312,20 +312,21 @@ impl Os {
         image: &Image,
     ) -> Result<(), ParamError> {
         let touched = prepared.touched.iter();
-        let touched = touched.map(|Hpa(at)| Hpa(at & !(PAGE_BYTES - 1)));
+        let touched = touched.map(|Hpa(hpa)| Hpa(hpa & !(PAGE_BYTES - 1)));
         for Hpa(page) in touched.chain(prepared.image.pages()) {
-            let at = VirtAddr(page);
-            let touched = self.spaces[0].touch(at, PageAccess::Write, self.home, &mut self.frames);
+            let start = VirtAddr(page);
+            let access = PageAccess::Write;
+            let touched = self.spaces[0].touch(start, access, self.home, &mut self.frames);
             let mapping = match touched {
                 Ok(TouchResult::Placed(mapping, node)) => {
-                    let page = Page::around(PROCESS, at, mapping.frame.size);
+                    let page = Page::around(PROCESS, start, mapping.frame.size);
                     self.migration.placed(page, node);
                     mapping
                 }
                 Ok(TouchResult::Present(mapping) | TouchResult::Hinted(mapping)) => mapping,
                 Err(error) => return Err(ParamError::new("heap", error.to_string())),
             };
-            let to = Hpa(mapping.frame.base.0 + at.offset_in(mapping.frame.size));
+            let to = Hpa(mapping.frame.base.0 + start.offset_in(mapping.frame.size));
             copy_page(&prepared.image, Hpa(page), image, to);
         }
         Ok(())
@@ -369,7 +370,7 @@ impl Os {
 
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let stats = &self.stats;
-        let sum = |of: fn(&AddressSpace) -> u64| self.spaces.iter().map(of).sum::<u64>();
+        let sum = |bytes: fn(&AddressSpace) -> u64| self.spaces.iter().map(bytes).sum::<u64>();
         let counts = [
             ("tlb_hits", stats.tlb_hits as f64),
             ("tlb_misses", stats.tlb_misses as f64),

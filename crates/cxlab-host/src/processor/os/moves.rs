@@ -14,7 +14,7 @@ use cxlab_os::{NodeId, NodeSet, Page, PageAccess, PageSize, VirtAddr};
 use super::super::Processor;
 use super::super::tokens::{OP, SCAN, TASK};
 use super::faults::{PageTask, TaskSubject};
-use super::{Os, PROCESS, place};
+use super::{Os, PROCESS, space_index};
 
 /// Granularity of mappings, in bytes.
 const PAGE: u64 = 4096;
@@ -46,7 +46,7 @@ impl Os {
     /// holder waits for it to stay.
     fn may_move(&self, wanted: &PageMove) -> bool {
         let page = wanted.page;
-        let space = &self.spaces[place(page.pasid)];
+        let space = &self.spaces[space_index(page.pasid)];
         // A range that is to be unmapped waits only for moves that are already in progress.
         let mut unmaps = self.unmaps.iter();
         let leaves = unmaps.any(|&(_, addr, bytes)| range(addr, bytes).concerns(page));
@@ -160,7 +160,7 @@ impl Processor {
         if let TaskSubject::Page(task) = &mut task.subject
             && let Some(wanted) = &task.wanted
         {
-            let space = &mut os.spaces[place(task.page.pasid)];
+            let space = &mut os.spaces[space_index(task.page.pasid)];
             let moved = space.begin_move(task.page.start, wanted.to, wanted.keep, &mut os.frames);
             task.moving = moved.ok();
             // Holders that wait for the page will find it, wherever it is by then.
@@ -178,7 +178,7 @@ impl Processor {
         }) = os.page_task(id)
         {
             let page = *page;
-            os.spaces[place(page.pasid)].end_move(page, &mut os.frames);
+            os.spaces[space_index(page.pasid)].end_move(page, &mut os.frames);
         }
     }
 
@@ -228,7 +228,7 @@ impl Processor {
         // Processes whose translations have become stale.
         let mut old = vec![false; os.spaces.len()];
         for page in os.migration.scan(ctx.now()) {
-            let number = place(page.pasid);
+            let number = space_index(page.pasid);
             let settled = os.task_of(page).is_none() && !os.is_awaited(page);
             old[number] |= settled && os.spaces[number].sample(page);
         }
@@ -245,7 +245,7 @@ impl Processor {
         for number in (0..old.len()).filter(|number| old[*number]) {
             os.forget(InvalidationScope::Process(os.spaces[number].pasid()));
         }
-        if old[place(PROCESS)] {
+        if old[space_index(PROCESS)] {
             let page = Page {
                 pasid: PROCESS,
                 start: VirtAddr(0),
@@ -275,9 +275,9 @@ impl Processor {
             None => None,
         };
         let bytes = bytes.next_multiple_of(PAGE);
-        match os.spaces[place(PROCESS)].mmap(bytes, options, policy) {
-            Ok(at) => {
-                self.hw_threads.set_value(op, at.0);
+        match os.spaces[space_index(PROCESS)].mmap(bytes, options, policy) {
+            Ok(start) => {
+                self.hw_threads.set_value(op, start.0);
                 ctx.wake_at(ctx.now() + os.params.syscall_time, OP | op);
             }
             Err(error) => {
@@ -306,7 +306,7 @@ impl Processor {
             return;
         }
         let length = bytes.next_multiple_of(PAGE);
-        let released = match os.spaces[place(PROCESS)].munmap(VirtAddr(addr), length) {
+        let released = match os.spaces[space_index(PROCESS)].munmap(VirtAddr(addr), length) {
             Ok(released) => released,
             Err(error) => {
                 os.error.get_or_insert_with(|| error.to_string());

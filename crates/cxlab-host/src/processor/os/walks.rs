@@ -14,7 +14,7 @@ use super::super::caches::HitLevel;
 use super::super::tokens::{ARRIVE, NONE, WALK};
 use super::super::transactions::{Txn, TxnKind};
 use super::faults::PageWaiter;
-use super::{Os, needed, place, since};
+use super::{Os, needed, since, space_index};
 
 /// A page walk of a core.
 #[derive(Serialize, Deserialize)]
@@ -47,10 +47,10 @@ pub(in super::super) enum Translated {
 impl Os {
     /// The physical address of an access of a core, if its TLB has the translation.
     fn look_up(&mut self, core: u16, access: &LineAccess) -> Option<Hpa> {
-        let at = VirtAddr(access.addr);
+        let address = VirtAddr(access.addr);
         let mmu = &mut self.mmus[usize::from(core)];
-        let found = mmu.tlb.lookup(mmu.process, at)?;
-        found.allows(needed(access)).then(|| found.apply(at))
+        let found = mmu.tlb.lookup(mmu.process, address)?;
+        found.allows(needed(access)).then(|| found.apply(address))
     }
 
     fn open_walk(&mut self, core: u16, page: Page, now: SimTime) -> u32 {
@@ -80,7 +80,7 @@ impl Os {
     fn plan_walk(&mut self, id: u32) {
         let walk = &mut self.walks[id as usize];
         let process = walk.page.pasid;
-        let found = self.spaces[place(process)].walk(walk.page.start);
+        let found = self.spaces[space_index(process)].walk(walk.page.start);
         let cache = &mut self.mmus[usize::from(walk.core)].walk_cache;
         let skipped = cache.walk(process, walk.page.start, &found);
         let mut reads = [Hpa::default(); LEVELS];
@@ -205,8 +205,8 @@ impl Processor {
         txn.walk = id;
         let txn = self.home.txns.open(txn);
         self.stats.core_requests += 1;
-        let at = ctx.now() + self.params.lookup() + self.params.mesh_time;
-        ctx.wake_at(at, ARRIVE | txn);
+        let arrival = ctx.now() + self.params.lookup() + self.params.mesh_time;
+        ctx.wake_at(arrival, ARRIVE | txn);
     }
 
     /// Ends a walk with the current page table: the page has a frame, or must be requested.
@@ -215,7 +215,7 @@ impl Processor {
         let PendingWalk {
             core, page, need, ..
         } = os.walks[id as usize];
-        let space = &mut os.spaces[place(page.pasid)];
+        let space = &mut os.spaces[space_index(page.pasid)];
         let leaf = space.walk(page.start).leaf;
         let allows = |writable| need == PageAccess::Read || writable;
         let mapping = match leaf {
@@ -230,11 +230,11 @@ impl Processor {
             }
         };
         os.found(PageWaiter::Walk(id));
-        os.spaces[place(page.pasid)].mark(page.start, need);
-        let whole = Page::around(page.pasid, page.start, mapping.frame.size);
+        os.spaces[space_index(page.pasid)].mark(page.start, need);
+        let mapped = Page::around(page.pasid, page.start, mapping.frame.size);
         os.mmus[usize::from(core)]
             .tlb
-            .insert(whole, Translation::from(mapping));
+            .insert(mapped, Translation::from(mapping));
         let walk = &mut os.walks[id as usize];
         walk.used = false;
         os.stats.walks += 1;
