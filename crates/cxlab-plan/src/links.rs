@@ -54,6 +54,14 @@ pub struct PlannedLink {
     pub params: LinkParams,
 }
 
+impl PlannedLink {
+    /// Most bandwidth of the link in one direction, in GB/s of cache lines.
+    pub(crate) fn gb_per_s(&self) -> f64 {
+        // A line has 64 B, and 1 B/ps is 1,000 GB/s.
+        64_000.0 / self.params.line_ps()
+    }
+}
+
 /// Every link of the fabric without its class, and the name of the class if the topology gives one.
 fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Option<&'a String>)> {
     let hosts = graph.endpoints.requesters.len();
@@ -61,16 +69,18 @@ fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Opt
         None => End::Host(number, port),
         Some(device) => End::Device(device, port),
     };
-    let attached = graph.attachments.iter();
-    let attached = attached.filter_map(|one| Some((one.endpoint, one.class.as_ref()?)));
-    let attached: BTreeMap<usize, &String> = attached.collect();
+    let attachments = graph.attachments.iter();
+    let classes = attachments
+        .filter_map(|attachment| Some((attachment.endpoint, attachment.class.as_ref()?)));
+    let class_of: BTreeMap<usize, &String> = classes.collect();
     let mut links = Vec::new();
     for switch in 0..graph.switches.len() {
         for (port, peer) in tables.ports().of(switch).iter().enumerate() {
             let here = End::Switch(switch, port as u16);
             match *peer {
                 PortPeer::Endpoint(number) => {
-                    links.push((endpoint(number, 0), here, attached.get(&number).copied()));
+                    let class = class_of.get(&number).copied();
+                    links.push((endpoint(number, 0), here, class));
                 }
                 PortPeer::Cut => {}
                 PortPeer::Switch {
@@ -78,9 +88,10 @@ fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Opt
                     port: far,
                     link,
                 } => {
-                    let first =
+                    // Each link is listed once, though both of its ends are ports.
+                    let is_end_a =
                         graph.links[link].a == switch && (index != switch || far > port as u16);
-                    if first {
+                    if is_end_a {
                         let class = graph.links[link].class.as_ref();
                         links.push((here, End::Switch(index, far), class));
                     }
@@ -118,43 +129,43 @@ pub(crate) fn list(
         End::Device(device, _) => endpoints.devices[device].as_str(),
         End::Switch(switch, _) => graph.switches[switch].name.as_str(),
     };
-    let is_pcie = |end: End| match end {
+    let is_pcie_device = |end: End| match end {
         End::Device(number, _) => kind(scenario, &devices[number]) == Some(AcceleratorKind::Pcie),
         End::Host(..) | End::Switch(..) => false,
     };
     let edge = usize::from(scenario.fabric.edge_link.is_some());
-    let of_device = |number: usize| {
+    let class_of_device = |number: usize| {
         let group = devices[number].memory();
-        let is_it = |class: &LinkClass| class.devices.is_some() && class.devices == group;
-        classes.iter().position(is_it).unwrap_or(edge)
+        let is_of_group = |class: &LinkClass| class.devices.is_some() && class.devices == group;
+        classes.iter().position(is_of_group).unwrap_or(edge)
     };
-    let numbered = |wanted: &String| {
-        let is_it = |class: &LinkClass| class.name.as_ref() == Some(wanted);
-        classes.iter().position(is_it)
+    let class_named = |name: &String| {
+        let has_name = |class: &LinkClass| class.name.as_ref() == Some(name);
+        classes.iter().position(has_name)
     };
     let overrides = &scenario.fabric.overrides;
     let (mut matched, mut used) = (vec![false; overrides.len()], vec![false; overrides.len()]);
     let mut links = Vec::new();
-    for (a, b, said) in raw(graph, tables) {
+    for (a, b, given_class) in raw(graph, tables) {
         let mut class = match (a, b) {
             (End::Switch(..), End::Switch(..)) => 0,
-            (End::Device(device, _), _) | (_, End::Device(device, _)) => of_device(device),
+            (End::Device(device, _), _) | (_, End::Device(device, _)) => class_of_device(device),
             _ => edge,
         };
-        class = said.and_then(numbered).unwrap_or(class);
-        let mut holds = None;
-        for (at, one) in overrides.iter().enumerate() {
-            if one.matches(name(a), name(b)) {
-                matched[at] = true;
-                holds = Some(at);
+        class = given_class.and_then(class_named).unwrap_or(class);
+        let mut last_match = None;
+        for (number, link_override) in overrides.iter().enumerate() {
+            if link_override.matches(name(a), name(b)) {
+                matched[number] = true;
+                last_match = Some(number);
             }
         }
-        if let Some(at) = holds {
-            used[at] = true;
-            class = numbered(&overrides[at].link).unwrap_or(class);
+        if let Some(number) = last_match {
+            used[number] = true;
+            class = class_named(&overrides[number].link).unwrap_or(class);
         }
         let mut params = classes[class].params.clone();
-        if is_pcie(a) || is_pcie(b) {
+        if is_pcie_device(a) || is_pcie_device(b) {
             params.sync_header_bypass = Some(false);
         }
         if pbr_link(scenario, devices, (a, b)).is_some() && params.flit_format() == FlitFormat::B256
@@ -168,20 +179,26 @@ pub(crate) fn list(
             params,
         });
     }
-    let unused = (0..overrides.len()).filter(|at| !used[*at]);
-    let problem = |at: usize| unmatched(graph, at, &overrides[at], matched[at]);
+    let unused = (0..overrides.len()).filter(|number| !used[*number]);
+    let problem = |number: usize| unmatched(graph, number, &overrides[number], matched[number]);
     unused.map(problem).collect::<Problems>().into_result(links)
 }
 
-/// The problem of an override that no link has. `matched` says whether one matches it.
-fn unmatched(graph: &FabricGraph, at: usize, one: &LinkOverride, matched: bool) -> Problem {
+/// The problem of override `number`, which no link has. `matched` says whether some link matches it.
+fn unmatched(
+    graph: &FabricGraph,
+    number: usize,
+    link_override: &LinkOverride,
+    matched: bool,
+) -> Problem {
     let components = || {
         let switches = graph.switches.iter().map(|switch| switch.name.as_str());
         graph.endpoints.names().chain(switches)
     };
-    let [a, b] = &one.between;
-    let unknown = |name: &&String| !name.contains('*') && components().all(|one| one != **name);
-    let reason = match one.between.iter().find(unknown) {
+    let [a, b] = &link_override.between;
+    let is_unknown =
+        |name: &&String| !name.contains('*') && components().all(|component| component != **name);
+    let reason = match link_override.between.iter().find(is_unknown) {
         _ if matched => "later overrides take all links between them".to_owned(),
         Some(name) => {
             let hint = did_you_mean(name, components());
@@ -190,7 +207,7 @@ fn unmatched(graph: &FabricGraph, at: usize, one: &LinkOverride, matched: bool) 
         None => "no link joins them".to_owned(),
     };
     Problem::refused(
-        format!("fabric.overrides[{at}].between"),
+        format!("fabric.overrides[{number}].between"),
         format_args!("`{a}` and `{b}`, and {reason}"),
         "the two ends of a link, by names in which `*` stands for any characters",
     )
@@ -232,25 +249,25 @@ fn kind(scenario: &Scenario, device: &PlannedDevice) -> Option<AcceleratorKind> 
     Some(scenario.accelerators[group].device.kind)
 }
 
-/// Number of devices behind switches that cache the memory of `host`. `of_host` gives the
+/// Number of devices behind switches that cache the memory of `host`. `host_of` gives the
 /// host of each accelerator.
 pub(crate) fn caching_behind(
     scenario: &Scenario,
     links: &[PlannedLink],
     devices: &[PlannedDevice],
-    of_host: &[usize],
+    host_of: &[usize],
     host: usize,
 ) -> usize {
-    let memories = devices.len() - of_host.len();
+    let memory_devices = devices.len() - host_of.len();
     let caches = |device: usize| {
         let kind = kind(scenario, &devices[device]);
         kind.is_some_and(|kind| kind != AcceleratorKind::Pcie)
     };
-    let is_one = |link: &&PlannedLink| match (link.a, link.b) {
+    let is_counted = |link: &&PlannedLink| match (link.a, link.b) {
         (End::Device(device, _), End::Switch(..)) => {
-            caches(device) && of_host[device - memories] == host
+            caches(device) && host_of[device - memory_devices] == host
         }
         _ => false,
     };
-    links.iter().filter(is_one).count()
+    links.iter().filter(is_counted).count()
 }

@@ -280,4 +280,17 @@ impl Plan {
             End::Switch(switch, _) => &self.graph.switches[switch].name,
         }
     }
+
+    /// The path of a link's parameters in the scenario.
+    pub fn link_path(&self, link: &PlannedLink) -> &str {
+        &self.link_classes[link.class].path
+    }
+
+    /// Most bandwidth of a host's links in one direction, in GB/s of cache lines.
+    pub fn host_gb_per_s(&self, host: usize) -> f64 {
+        let is_of_host =
+            |link: &&PlannedLink| matches!(link.a, End::Host(number, _) if number == host);
+        let links = self.links.iter().filter(is_of_host);
+        links.map(PlannedLink::gb_per_s).sum()
+    }
 }
