@@ -21,12 +21,12 @@ use super::{Builder, Node};
 use crate::host::{Agent, Host};
 
 impl Builder<'_> {
-    /// What a device holds that hosts share with their values.
+    /// The part of a device's memory that hosts share with their values; `None` if they share none of it.
     fn shared_share(&self, number: usize) -> Option<SharedShare> {
         let parts = (0..).zip(&self.plan.shared);
         let hosts = parts.flat_map(|(host, part)| {
-            let here = part.shares.iter().filter(|share| share.0 == number);
-            here.map(move |(_, first, end)| (PortId(host), *first, *end))
+            let of_device = part.shares.iter().filter(|share| share.0 == number);
+            of_device.map(move |(_, first, end)| (PortId(host), *first, *end))
         });
         let hosts: Vec<(PortId, Dpa, Dpa)> = hosts.collect();
         (!hosts.is_empty()).then(|| SharedShare {
@@ -81,12 +81,14 @@ impl Builder<'_> {
         }
     }
 
-    /// The memory that accelerators of a host may ask it for: first lines, and those after the last.
+    /// The memory that accelerators of a host may access: pairs of the first line of a range, and the line after its
+    /// last.
     fn reach_of(&self, host: usize) -> Vec<(u64, u64)> {
         let planned = &self.plan.hosts[host];
-        let own = self.plan.scenario.hosts[planned.group].own_memory();
+        let own_memory = self.plan.scenario.hosts[planned.group].own_memory();
         let first = LOCAL_BASE.0 / 64;
-        vec![(0, planned.map.span().0 / 64), (first, first + own.0 / 64)]
+        let end = first + own_memory.0 / 64;
+        vec![(0, planned.map.span().0 / 64), (first, end)]
     }
 
     /// The memory of a Type 2 device.
@@ -101,22 +103,24 @@ impl Builder<'_> {
         });
         Some(OwnMemoryConfig {
             backend,
-            decoder: (device.decoders.decoders().first()).map(|one| (one.set, one.target))?,
+            decoder: (device.decoders.decoders().first())
+                .map(|decoder| (decoder.set, decoder.target))?,
             lines: params.capacity.0 / 64,
             bias_page: self.plan.scenario.accelerators[group].device.bias_page,
             class: params.class,
         })
     }
 
+    /// The component of a device.
     pub(super) fn device(&self, number: usize, ports: Vec<LinkPort>) -> Node {
         let device = &self.plan.devices[number];
-        let at = match device.group {
+        let group_number = match device.group {
             DeviceKind::Memory(group) => group,
             DeviceKind::Accelerator(group) => return self.accelerator(number, group, ports),
         };
-        let group = &self.plan.scenario.devices[at];
+        let group = &self.plan.scenario.devices[group_number];
         let params = group.controller.clone();
-        let backend = self.plan.media.devices[at].backend(MediumSite {
+        let backend = self.plan.media.devices[group_number].backend(MediumSite {
             capacity: group.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
             context: self.context.clone(),
@@ -124,8 +128,8 @@ impl Builder<'_> {
         if !group.is_hdm_db() {
             let shared = self.shared_share(number);
             let qos = self.telemetry(number);
-            // What is to be lost or denied must not have been answered ahead of time, and what is
-            // inside is known when it is time.
+            // A request that may be lost or denied must not have a response ahead of its time, and the number of
+            // requests inside must be known at each time.
             let persistent = (device.memory())
                 .is_some_and(|group| self.plan.media.devices[group].is_persistent() == Some(true));
             let changes = !device.changes.is_empty() || self.plan.failures().is_some();
@@ -172,11 +176,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Telemetry of a device, if it tells its load.
+    /// Telemetry of a device, if the device reports its load.
     fn telemetry(&self, number: usize) -> Option<QosConfig> {
         Some(self.plan.qos.devices[number].as_ref()?.config.clone())
     }
 
+    /// The component of a switch.
     pub(super) fn switch(&self, number: usize, ports: Vec<LinkPort>) -> Node {
         let name = &self.plan.graph.switches[number].name;
         Node::Switch(Switch::new(SwitchConfig {

@@ -21,6 +21,7 @@ use super::{Builder, Domain, Node};
 use crate::host::{Agent, Host};
 
 impl Builder<'_> {
+    /// The component of a host, whose operations come from `source`.
     pub(super) fn host(
         &mut self,
         number: usize,
@@ -143,8 +144,8 @@ impl Builder<'_> {
         }
         let mut phases = kernel.phases().to_vec();
         let first_phase = phases.len() as u8;
-        if let Some(one) = programs.first() {
-            phases.extend_from_slice(one.program.phases());
+        if let Some(first) = programs.first() {
+            phases.extend_from_slice(first.program.phases());
         }
         let programs = self.thread_programs(number, &params, programs, first_phase);
         let nodes = self.memory_nodes(number, &params);
@@ -207,18 +208,18 @@ impl Builder<'_> {
     ) -> Vec<(u16, ThreadProgram)> {
         let host = &self.plan.hosts[number];
         let bases = self.plan.thread_context(number, self.seed).bases;
-        let programs = programs.into_iter().map(|one| {
-            let name = format!("{}/core{}", host.name, one.core);
+        let programs = programs.into_iter().map(|planned| {
+            let name = format!("{}/core{}", host.name, planned.core);
             let program = ThreadProgram {
-                program: one.program,
+                program: planned.program,
                 rng: StreamRng::new(self.seed, &name),
                 window: params.reorder,
-                limit: one.limit,
+                limit: planned.limit,
                 bases,
-                cxl_end: one.cxl_end,
+                cxl_end: planned.cxl_end,
                 first_phase,
             };
-            (one.core, program)
+            (planned.core, program)
         });
         programs.collect()
     }
@@ -230,10 +231,10 @@ impl Builder<'_> {
         let mut base = LOCAL_BASE;
         let media = self.plan.media.nodes[host.group].iter();
         let nodes = group.nodes.iter().zip(media).enumerate();
-        let nodes = nodes.map(|(at, (node, medium))| {
+        let nodes = nodes.map(|(number, (node, medium))| {
             let site = MediumSite {
                 capacity: node.capacity,
-                rng: StreamRng::new(self.seed, &format!("{}/node{at}", host.name)),
+                rng: StreamRng::new(self.seed, &format!("{}/node{number}", host.name)),
                 context: self.context.clone(),
             };
             let config = LocalConfig {

@@ -11,6 +11,7 @@ use cxlab_protocol::LongStage;
 use super::{Builder, Directions};
 
 impl Builder<'_> {
+    /// Number of the component at an end, and its port.
     fn component_of(&self, end: End) -> (usize, u16) {
         let (hosts, devices) = (self.plan.hosts.len(), self.plan.devices.len());
         match end {
@@ -20,11 +21,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds both ends of one wire.
+    /// Adds both ends of one wire. `directions` has, for each direction, the link's parameters, the egress time of
+    /// the sender and the ingress time of the receiver.
     fn join(
         &mut self,
         ends: [(usize, u16); 2],
-        ways: [(&LinkParams, Picos, Picos); 2],
+        directions: [(&LinkParams, Picos, Picos); 2],
         windows: &CreditWindows,
         names: [&str; 2],
     ) {
@@ -37,9 +39,10 @@ impl Builder<'_> {
             _ => LongStage::SwitchQueue,
         };
         for (from, to) in [(0, 1), (1, 0)] {
-            let (at, peer, (params, egress, ingress)) = (ends[from], ends[to], ways[from]);
+            let ((component, port), peer) = (ends[from], ends[to]);
+            let (params, egress, ingress) = directions[from];
             let config = PortConfig {
-                port: at.1,
+                port,
                 egress,
                 ingress,
                 vcs,
@@ -52,12 +55,12 @@ impl Builder<'_> {
                 peer_port: peer.1,
                 min_latency: LinkPort::min_latency(params, egress, ingress),
             };
-            let slots = &mut self.ports[at.0];
-            if slots.len() <= at.1 as usize {
-                slots.resize_with(at.1 as usize + 1, || None);
+            let slots = &mut self.ports[component];
+            if slots.len() <= port as usize {
+                slots.resize_with(port as usize + 1, || None);
             }
-            let port = LinkPort::new(params, &config).waiting_in(stage(at.0));
-            slots[at.1 as usize] = Some((port, wire));
+            let link_port = LinkPort::new(params, &config).waiting_in(stage(component));
+            slots[port as usize] = Some((link_port, wire));
         }
     }
 
@@ -69,21 +72,22 @@ impl Builder<'_> {
             let (from, to, [out, into]) = (plan.end_name(from), plan.end_name(to), ports);
             format!("{from}->{to}#{out}.{into}")
         };
-        let there = name(link.a, link.b, [a.1, b.1]);
-        let again = name(link.b, link.a, [b.1, a.1]);
+        let forward_name = name(link.a, link.b, [a.1, b.1]);
+        let backward_name = name(link.b, link.a, [b.1, a.1]);
         let out = (plan.egress(link.a), plan.ingress(link.b));
         let back = (plan.egress(link.b), plan.ingress(link.a));
         let windows = &link.params.windows(plan.pipelines(link));
         if link.params.duplex == Duplex::Full {
             let params = &link.params;
-            let ways = [(params, out.0, out.1), (params, back.0, back.1)];
-            self.join([a, b], ways, windows, [&there, &again]);
+            let directions = [(params, out.0, out.1), (params, back.0, back.1)];
+            let names = [forward_name.as_str(), &backward_name];
+            self.join([a, b], directions, windows, names);
             return Directions {
                 forward: a,
                 backward: b,
             };
         }
-        // Each end hands its messages to the bus in 1 ps, which the wire gives back.
+        // Each end hands its messages to the bus in 1 ps, which is subtracted from the wire's propagation delay.
         let attach = LinkParams {
             transmission: Transmission::Packet,
             packet: PacketHeader {
@@ -106,10 +110,12 @@ impl Builder<'_> {
         self.ports.push(Vec::new());
         buses.push(link.params.clone());
         let zero = Picos::ZERO;
-        let ways = [(&attach, out.0, zero), (&wire, zero, back.1)];
-        self.join([a, (bus, 0)], ways, windows, ["attach", &again]);
-        let ways = [(&attach, back.0, zero), (&wire, zero, out.1)];
-        self.join([b, (bus, 1)], ways, windows, ["attach", &there]);
+        let directions = [(&attach, out.0, zero), (&wire, zero, back.1)];
+        let names = ["attach", backward_name.as_str()];
+        self.join([a, (bus, 0)], directions, windows, names);
+        let directions = [(&attach, back.0, zero), (&wire, zero, out.1)];
+        let names = ["attach", forward_name.as_str()];
+        self.join([b, (bus, 1)], directions, windows, names);
         Directions {
             forward: (bus, 1),
             backward: (bus, 0),

@@ -24,7 +24,7 @@ use crate::wrapper::enumeration::{self, EnumerationResult};
 use crate::wrapper::failures;
 use crate::wrapper::tracing::Tracing;
 
-/// Where the two directions of a planned link are measured: component and port that transmit.
+/// The transmitting component and port of each direction of a planned link, where the direction is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Directions {
     /// From end `a` to end `b`.
@@ -33,18 +33,19 @@ pub struct Directions {
     pub backward: (usize, u16),
 }
 
-/// What a system notes of its run, beside what it counts. None of it changes the run.
+/// What a system records of its run in addition to its counters. No record changes the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Notes {
     /// A row for each request that completes, for [`Host::take_rows`].
     pub rows: bool,
-    /// For checkers, the value that each access to a coherent cache saw or left, for
-    /// [`Host::take_observations`], and the values stored in devices with HDM-DB memory, for
-    /// [`cxlab_device::CoherentDevice::value`]; what plain requesters read of devices with events, in their rows.
+    /// Values, for checkers: those that accesses to coherent caches read or wrote, for
+    /// [`Host::take_observations`], those stored in devices with HDM-DB memory, for
+    /// [`cxlab_device::CoherentDevice::value`], and those that plain requesters read from devices with events, in
+    /// their rows.
     pub values: bool,
-    /// What happens to threads, so that the system can be saved.
+    /// The operations of threads, so that the system can be saved.
     pub states: bool,
-    /// What arrives at each component and the levels of its ports, for [`crate::perfetto`].
+    /// Arrivals at each component and the levels of its ports, for [`crate::perfetto`].
     pub arrivals: bool,
 }
 
@@ -54,28 +55,28 @@ pub struct System {
     pub simulation: Simulation<Node>,
     /// By planned link.
     pub directions: Vec<Directions>,
-    /// How many hosts there are; devices follow.
+    /// Number of hosts; devices follow them in `simulation`.
     pub hosts: usize,
-    /// How many devices there are, accelerators included.
+    /// Number of devices, with accelerators.
     pub devices: usize,
     /// By host: the kernel whose threads run there and on its accelerators, and their memory.
     pub domains: Vec<Option<Domain>>,
-    /// By host: what its enumeration was; empty where the scenario has none.
+    /// By host: the result of its enumeration; empty if the scenario has none.
     pub enumerated: Vec<EnumerationResult>,
-    /// What media have said that cannot go on.
+    /// Errors of media that cannot continue.
     pub faults: FaultList,
 }
 
-/// What threads of one host and its accelerators share.
+/// The coherence domain of a host and its accelerators: their threads share one memory.
 pub struct Domain {
     /// Kernel of the domain's threads.
     pub kernel: Box<dyn ThreadedKernel>,
     /// Memory that the domain's threads share.
     pub image: Image,
-    /// The versions of its lines, by which builds with debug assertions check that nobody uses a
-    /// copy that it should have lost.
+    /// Versions of the image's lines, by which builds with debug assertions check that no component uses a copy
+    /// that it should have lost.
     versions: Option<LineVersions>,
-    /// Which of them are poison, where a device's medium may give such.
+    /// The image's lines that are poison, if a device's medium may return poison.
     poison: Option<PoisonedLines>,
 }
 
@@ -84,23 +85,24 @@ struct Builder<'a> {
     plan: &'a Plan,
     seed: u64,
     notes: Notes,
+    /// Number of virtual channels of a link.
     vcs: u8,
     /// By endpoint: whether its memory is HDM-D.
     hdm_d: Arc<[bool]>,
     domains: Vec<Option<Domain>>,
     context: RunContext,
-    /// What devices hold of the regions that hosts share with their values.
+    /// The values of regions that hosts share, as the devices store them.
     shared: SharedMemory,
     /// By component: its ports in order, and their wires.
     ports: Vec<Vec<Option<(LinkPort, Wire)>>>,
 }
 
 impl System {
-    /// Lets hosts enumerate, and all components start behind that. Does nothing where the scenario
-    /// has no enumeration.
+    /// Lets hosts enumerate the devices. All components start again afterwards. Does nothing if the scenario has
+    /// no enumeration.
     ///
     /// # Errors
-    /// A law that does not hold.
+    /// A broken law of the enumeration.
     pub fn enumerate(
         &mut self,
         plan: &Plan,
@@ -113,7 +115,7 @@ impl System {
         let outcome = self.simulation.run(threads, SimTime::NEVER, monitor);
         if outcome.stop == Stop::Exhausted {
             let nodes = self.simulation.components();
-            if let Some(number) = nodes.map(Node::in_flight).position(|held| held > 0) {
+            if let Some(number) = nodes.map(Node::in_flight).position(|count| count > 0) {
                 return Err(format!("component {number} did not end its enumeration"));
             }
             self.enumerated = enumeration::finish(self.unwrap(), plan)?;
@@ -140,7 +142,7 @@ impl System {
         parts
     }
 
-    /// The hosts and the accelerators, in order.
+    /// The hosts and the accelerators, in the order of components.
     pub fn issuers(&self) -> impl Iterator<Item = &Host> {
         self.simulation.components().filter_map(Node::host)
     }
@@ -185,8 +187,9 @@ impl System {
         let mut components = Vec::new();
         let mut sources = sources.into_iter();
         for (number, slots) in std::mem::take(&mut builder.ports).into_iter().enumerate() {
-            let (ports, own): (Vec<LinkPort>, Vec<Wire>) = slots.into_iter().flatten().unzip();
-            wires.push(own);
+            let (ports, port_wires): (Vec<LinkPort>, Vec<Wire>) =
+                slots.into_iter().flatten().unzip();
+            wires.push(port_wires);
             let node = if number < hosts {
                 let source = sources.next();
                 let made = source.map(|source| builder.host(number, ports, source));
@@ -211,10 +214,10 @@ impl System {
                 None => unreachable!("every host has a source and every bus two ports"),
             }
         }
-        let both = |end: End| plan.egress(end) + plan.ingress(end);
+        let pipeline = |end: End| plan.egress(end) + plan.ingress(end);
         let constants = enumeration::Constants {
-            host: &|host| both(End::Host(host, 0)),
-            device: &|device| both(End::Device(device, 0)),
+            host: &|host| pipeline(End::Host(host, 0)),
+            device: &|device| pipeline(End::Device(device, 0)),
         };
         let components = failures::wrap(components, plan, Node::Failing);
         let components = match notes.arrivals {
@@ -234,7 +237,7 @@ impl System {
     }
 }
 
-/// Wraps all components but buses, which are part of a link.
+/// Wraps all components for tracing, except buses, which are parts of links.
 fn traced(nodes: Vec<Node>, wires: &[Vec<Wire>], plan: &Plan) -> Vec<Node> {
     let nodes = nodes.into_iter().zip(wires).enumerate();
     let vcs = plan.virtual_channels();

@@ -18,7 +18,7 @@ use crate::wrapper::{Inner, Kind};
 #[allow(clippy::large_enum_variant)]
 #[repr(u8)]
 pub enum Node {
-    /// A host or accelerator: what issues.
+    /// A host or an accelerator: a component that issues requests.
     Host(Host),
     /// A Type 3 device whose memory the hosts keep coherent.
     Device(MemoryDevice),
@@ -28,15 +28,15 @@ pub enum Node {
     Switch(Switch),
     /// A half-duplex bus.
     Bus(Box<Bus>),
-    /// Any of these in a system in which something fails.
+    /// Any of these in a system with failures.
     Failing(Box<FailingComponent<Node>>),
-    /// Any of these while hosts enumerate, before the run proper.
+    /// Any of these while hosts enumerate, before the run begins.
     Enumerating(Box<Enumerating<Node>>),
-    /// Any of these but the last in a run that is traced.
+    /// Any of these except `Enumerating`, in a run that is traced.
     Tracing(Box<Tracing<Node>>),
 }
 
-/// An expression that is the same for all kinds.
+/// Evaluates one expression for the component of any kind.
 macro_rules! of_node {
     ($self:expr, $node:ident => $what:expr) => {
         match $self {
@@ -53,7 +53,7 @@ macro_rules! of_node {
 }
 
 impl Node {
-    /// The component itself, where it is wrapped because something fails.
+    /// The component without its wrappers for failures and tracing.
     pub fn inside(&self) -> &Node {
         match self {
             Node::Failing(wrapped) => wrapped.node(),
@@ -62,7 +62,7 @@ impl Node {
         }
     }
 
-    /// The component itself, however it is wrapped.
+    /// The component without any wrapper.
     fn innermost_mut(&mut self) -> &mut Node {
         match self {
             Node::Failing(wrapped) => wrapped.node_mut().innermost_mut(),
@@ -96,7 +96,7 @@ impl Node {
         }
     }
 
-    /// What it has lost because something failed, ever.
+    /// Messages that failures have destroyed in the component, ever.
     pub fn lost(&self) -> LostMessages {
         match self {
             Node::Failing(wrapped) => wrapped.lost(),
@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// Messages among those lost whose virtual channel a later routing state took, ever.
+    /// Number of lost messages whose virtual channel a later routing state took, ever.
     pub fn discarded(&self) -> u64 {
         match self {
             Node::Failing(wrapped) => wrapped.discarded(),
@@ -114,12 +114,12 @@ impl Node {
         }
     }
 
-    /// Resets statistics, as measurement begins.
+    /// Resets the statistics at the start of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
         of_node!(self, node => node.begin_measurement(now));
     }
 
-    /// Its port of that number.
+    /// The port with this number.
     pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         match self {
             Node::Host(host) => &mut host.ports_mut()[port as usize],
@@ -133,7 +133,7 @@ impl Node {
         }
     }
 
-    /// Requests and messages inside it, as far as it holds any.
+    /// Number of requests and messages in the component.
     pub fn in_flight(&self) -> u64 {
         of_node!(self, node => node.in_flight())
     }
@@ -181,7 +181,7 @@ impl Component for Node {
 
     #[inline(always)]
     fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
-        // Most events are a switch's, and a branch is easier to predict than a jump to one of many places.
+        // Most events are for switches, and a branch is easier to predict than a jump to one of many addresses.
         if let Node::Switch(switch) = self {
             return switch.arrive(ctx, port);
         }
@@ -249,7 +249,8 @@ impl ExecutionHints<Parcel> for Node {
         }
     }
 
-    /// In 30 ns of an AMD EPYC, measured over the shipped scenarios; a device has DRAM in most of them.
+    /// Mean time of an event in units of 30 ns, *measured* on an AMD EPYC over the shipped scenarios, in most of which
+    /// a device has DRAM.
     fn event_cost(&self) -> u64 {
         match self.inside() {
             Node::Switch(_)
