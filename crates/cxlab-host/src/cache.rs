@@ -54,13 +54,15 @@ pub struct PrivateCache {
     ways: Vec<CacheWay>,
     associativity: usize,
     sets: u64,
+    /// Whether the number of sets is a power of two, so that a mask divides.
+    is_masked: bool,
     clock: u64,
 }
 
 save_state!(PrivateCache {
     values: clock;
     sized: ways;
-    built: associativity, sets;
+    built: associativity, sets, is_masked;
 });
 
 impl PrivateCache {
@@ -77,6 +79,7 @@ impl PrivateCache {
             ways: vec![CacheWay::new(EMPTY, 0, false); sets as usize * associativity],
             associativity,
             sets,
+            is_masked: sets.is_power_of_two(),
             clock: 0,
         }
     }
@@ -173,7 +176,7 @@ impl PrivateCache {
     /// Index of the first way of a line's set.
     #[inline]
     fn first(&self, line: LineAddr) -> usize {
-        let set = match self.sets.is_power_of_two() {
+        let set = match self.is_masked {
             true => line.0 & (self.sets - 1),
             false => line.0 % self.sets,
         };

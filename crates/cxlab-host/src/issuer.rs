@@ -152,18 +152,17 @@ impl Issuer {
     /// Takes the next operation from the source, unless one is held.
     #[inline]
     fn hold(&mut self) {
-        if self.held.is_none() && !self.exhausted {
-            self.held = if self.left == 0 {
-                None
-            } else {
-                self.source.next_op(&mut self.rng)
-            };
-            if self.held.is_none() && self.left > 0 && self.is_open() {
+        if self.held.is_some() || self.exhausted {
+            return;
+        }
+        if self.left > 0 {
+            self.held = self.source.next_op(&mut self.rng);
+            if self.held.is_none() && self.is_open() {
                 return;
             }
-            self.left = self.left.saturating_sub(1);
-            self.exhausted = self.held.is_none();
+            self.left -= 1;
         }
+        self.exhausted = self.held.is_none();
     }
 
     /// Whether another program may hand over more operations.

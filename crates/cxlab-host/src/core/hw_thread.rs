@@ -48,7 +48,7 @@ impl HwThread {
     pub(super) fn new(params: &CoreParams, number: u16, limit: Option<u64>) -> HwThread {
         HwThread {
             number,
-            first_index: u32::from(number) * params.window,
+            first_index: u32::from(number) * Window::entries_for(params.window),
             front: FrontEnd::new(limit),
             window: Window::new(params.window),
             streams: StreamTable::default(),

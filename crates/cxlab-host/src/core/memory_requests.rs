@@ -7,7 +7,7 @@ use cxlab_engine::units::LineAddr;
 use serde::{Deserialize, Serialize};
 
 use super::params::CoreParams;
-use super::window::NIL;
+use super::window::{NIL, Window};
 
 /// A request of a core to memory.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ impl MemoryRequests {
             free: (0..requests).rev().collect(),
             fills: Vec::with_capacity(fills as usize),
             writebacks: Vec::with_capacity(writebacks as usize),
-            next: vec![NIL; (params.window * threads) as usize],
+            next: vec![NIL; (Window::entries_for(params.window) * threads) as usize],
             evicted: VecDeque::with_capacity(fills as usize),
             most_writebacks: writebacks,
         }

@@ -49,7 +49,7 @@ use front_end::RunningProgram;
 use hw_thread::HwThread;
 use memory_requests::{MemoryRequests, RequestKind};
 use shared::{CoreShared, MEMORY};
-use window::{NIL, PENDING};
+use window::{NIL, PENDING, Window};
 
 pub use params::{CacheLevel, CoreParams};
 pub use stats::{CoreStats, PhaseStats, ThreadTimes};
@@ -254,7 +254,7 @@ impl Core {
                 .caches
                 .fill(request.line, request.dirty, evicted);
         }
-        let size = self.shared.params.window;
+        let size = Window::entries_for(self.shared.params.window);
         let one_thread = self.threads.len() == 1;
         let mut index = request.first;
         while index != NIL {

@@ -29,9 +29,11 @@ pub(super) struct WindowEntry {
     pub(super) position: u64,
 }
 
-/// The window. A step's index is its number, from 0, modulo the window's size.
+/// The window. A step's index is its number, from 0, modulo the number of entries, which is a power of two.
 pub(super) struct Window {
     pub(super) entries: Vec<WindowEntry>,
+    /// Number of instructions that the window holds.
+    size: u64,
     pub(super) oldest: u64,
     pub(super) next: u64,
     /// Number of instructions of the program up to the next step.
@@ -52,9 +54,15 @@ pub(super) struct Window {
 save_state!(Window {
     values: oldest, next, position, waiting, pending, pending_since, latest, ready, blocked;
     sized: entries;
+    built: size;
 });
 
 impl Window {
+    /// Number of entries of a window of `size` instructions, in which each step is one or more.
+    pub(super) fn entries_for(size: u32) -> u32 {
+        size.next_power_of_two()
+    }
+
     /// An empty window of `size` instructions.
     pub(super) fn new(size: u32) -> Window {
         let step = WindowEntry {
@@ -66,7 +74,8 @@ impl Window {
             position: 0,
         };
         Window {
-            entries: vec![step; size as usize],
+            entries: vec![step; Self::entries_for(size) as usize],
+            size: size.into(),
             oldest: 0,
             next: 0,
             position: 0,
@@ -80,17 +89,17 @@ impl Window {
     }
 
     pub(super) fn size(&self) -> u64 {
-        self.entries.len() as u64
+        self.size
     }
 
     pub(super) fn index_of(&self, number: u64) -> u32 {
-        (number % self.size()) as u32
+        (number as usize & (self.entries.len() - 1)) as u32
     }
 
     pub(super) fn number_at(&self, index: u32) -> u64 {
-        let size = self.size();
-        let ahead = (u64::from(index) + size - self.oldest % size) % size;
-        self.oldest + ahead
+        let ahead =
+            index.wrapping_sub(self.index_of(self.oldest)) as usize & (self.entries.len() - 1);
+        self.oldest + ahead as u64
     }
 
     /// The step whose data a step needs, if that step may still be in the window.
