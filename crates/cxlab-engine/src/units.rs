@@ -1,8 +1,9 @@
 //! Quantities as types. Points in time subtract to spans and never add; sizes, rates and addresses do not
 //! mix. All are integers: `f64` is for reports alone.
 //!
-//! In text a quantity has its unit: `"25 ns"`, `"64 GiB"`, `"32 GB/s"`. A value that is not a whole
-//! number of its finest unit is refused, never rounded.
+//! In text a quantity has its unit: `"25 ns"`, `"64 GiB"`, `"32 GB/s"`. Times, sizes and percentages are
+//! exact: a value that is not a whole number of the finest unit is refused. A rate is rounded to the
+//! nearest whole number of bytes per second.
 //!
 //! ```
 //! use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
@@ -11,6 +12,7 @@
 //! assert_eq!(now - SimTime(5_000), "20 ns".parse::<Picos>()?);
 //! assert_eq!("32 GB/s".parse::<BytesPerSec>()?.time_for(Bytes(64)), Picos(2_000));
 //! assert!("0.5 ps".parse::<Picos>().is_err());
+//! assert_eq!("38.4 GiB/s".parse::<BytesPerSec>()?, BytesPerSec(41_231_686_042));
 //! # Ok::<(), cxlab_engine::units::ParseQuantityError>(())
 //! ```
 
@@ -37,7 +39,8 @@ pub struct Picos(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Bytes(pub u64);
 
-/// A data rate in bytes per second.
+/// A data rate in bytes per second. In text it may have a fraction of a byte per second, and is rounded to
+/// the nearest whole number (half a byte per second is rounded up): `"38.4 GiB/s"` is 41,231,686,042 B/s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct BytesPerSec(pub u64);
 
@@ -192,12 +195,22 @@ impl fmt::Display for ParseQuantityError {
 
 impl std::error::Error for ParseQuantityError {}
 
-/// Reads `NUMBER UNIT` with a decimal number and one of `units`. The value must be a whole number of the
-/// unit with scale 1.
+/// What happens to a value that is not a whole number of its finest unit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remainder {
+    /// The value is refused.
+    Refused,
+    /// The value is rounded to the nearest whole number, a half up.
+    Rounded,
+}
+
+/// Reads `NUMBER UNIT` with a decimal number and one of `units`. `remainder` says what happens to a value
+/// that is not a whole number of the unit with scale 1.
 fn parse_quantity(
     text: &str,
     units: &[(&str, u64)],
     expected: &'static str,
+    remainder: Remainder,
 ) -> Result<u64, ParseQuantityError> {
     let fail = || ParseQuantityError {
         found: text.to_owned(),
@@ -242,8 +255,11 @@ fn parse_quantity(
         .and_then(|n| n.checked_add(parse(fraction).ok()?))
         .and_then(|n| n.checked_mul(scale))
         .ok_or_else(fail)?;
-    let whole = u64::try_from(numerator / denominator).map_err(|_| fail())?;
-    if numerator % denominator != 0 {
+    let rest = numerator % denominator;
+    let is_rounded_up = remainder == Remainder::Rounded && rest >= denominator - rest;
+    let whole = numerator / denominator + u128::from(is_rounded_up);
+    let whole = u64::try_from(whole).map_err(|_| fail())?;
+    if remainder == Remainder::Refused && rest != 0 {
         let base = units.iter().find(|(_, scale)| *scale == 1);
         let base = base.map_or("", |(name, _)| *name);
         return Err(refused(format!(
@@ -303,11 +319,11 @@ const RATE_EXPECTED: &str =
     "a rate such as \"32 GB/s\" (units: B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s)";
 
 macro_rules! quantity_text {
-    ($type:ident, $units:expr, $expected:expr, $pattern:expr) => {
+    ($type:ident, $units:expr, $remainder:ident, $expected:expr, $pattern:expr) => {
         impl FromStr for $type {
             type Err = ParseQuantityError;
             fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
-                parse_quantity(text, $units, $expected).map($type)
+                parse_quantity(text, $units, $expected, Remainder::$remainder).map($type)
             }
         }
 
@@ -356,24 +372,28 @@ macro_rules! quantity_text {
 quantity_text!(
     Picos,
     TIME_UNITS,
+    Refused,
     TIME_EXPECTED,
     r"^\s*[0-9_]*\.?[0-9_]+\s*(ps|ns|us|ms|s)\s*$"
 );
 quantity_text!(
     Percent,
     PERCENT_UNITS,
+    Refused,
     PERCENT_EXPECTED,
     r"^\s*[0-9_]*\.?[0-9_]+\s*(%|ppm)\s*$"
 );
 quantity_text!(
     Bytes,
     BYTE_UNITS,
+    Refused,
     BYTES_EXPECTED,
     r"^\s*[0-9_]*\.?[0-9_]+\s*([KMGT]iB|[kMGT]?B)\s*$"
 );
 quantity_text!(
     BytesPerSec,
     RATE_UNITS,
+    Rounded,
     RATE_EXPECTED,
     r"^\s*[0-9_]*\.?[0-9_]+\s*([KMG]iB/s|[kMGT]?B/s)\s*$"
 );
@@ -424,6 +444,26 @@ mod tests {
             error.contains("whole number of B") && error.contains("\"1001 B\""),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_rate_is_rounded_to_the_nearest_byte_per_second() {
+        for (text, rate) in [
+            ("38.4 GiB/s", 41_231_686_042),
+            ("0.3 KiB/s", 307),
+            ("1.5 B/s", 2),
+            ("1.49 B/s", 1),
+            ("0.4 B/s", 0),
+            ("0.000000000000000001 TB/s", 0),
+            ("18446744073709551615.4 B/s", u64::MAX),
+        ] {
+            assert_eq!(text.parse(), Ok(BytesPerSec(rate)), "{text}");
+        }
+        // What is printed is read as the same rate.
+        let rate: BytesPerSec = "38.4 GiB/s".parse().unwrap();
+        assert_eq!(rate.to_string().parse(), Ok(rate));
+        let refused = "18446744073709551615.5 B/s".parse::<BytesPerSec>();
+        assert!(refused.is_err());
     }
 
     #[test]
