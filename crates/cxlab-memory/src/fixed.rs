@@ -6,13 +6,14 @@
 
 use std::collections::VecDeque;
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, read_params};
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_engine::{prefetch, save_state};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use crate::refusal::{in_range, refused};
 use crate::{Medium, MediumSite};
 
 /// Parameters of the `fixed` medium.
@@ -23,7 +24,10 @@ pub struct FixedParams {
     /// tRCD + tCL + burst and controller (*assumed*; data sheets give 16.7 + 16.7 + 3.3 ns for the
     /// device by itself).
     pub latency: Picos,
-    /// Latency of a write until its acknowledgement. Default: as a read.
+    /// Time from the start of a write until the medium has finished it. The write occupies one of the `queue`
+    /// entries for this time. A controller with `write_completion = "accepted"`, the default, completes a
+    /// write when the medium accepts it. The latency of a write then contains no `write_latency`, but writes
+    /// wait where the queue is full. Default: as a read.
     pub write_latency: Option<Picos>,
     /// Bandwidth of all banks together, reads and writes. Default: unlimited.
     pub bandwidth: Option<BytesPerSec>,
@@ -65,14 +69,10 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     schema: <FixedParams as JsonSchema>::json_schema,
     build: |params| {
         let params: FixedParams = read_params(params)?;
-        if params.banks == 0 || params.banks > 65536 {
-            return Err(ParamError::new("banks", "must lie between 1 and 65536"));
-        }
-        if params.queue == 0 || params.queue > 65536 {
-            return Err(ParamError::new("queue", "must lie between 1 and 65536"));
-        }
-        if params.bandwidth == Some(BytesPerSec(0)) {
-            return Err(ParamError::new("bandwidth", "must be more than 0 B/s"));
+        in_range("banks", params.banks, 1..=65536)?;
+        in_range("queue", params.queue, 1..=65536)?;
+        if let Some(none @ BytesPerSec(0)) = params.bandwidth {
+            return Err(refused("bandwidth", none, "1 B/s and more"));
         }
         Ok(Box::new(params))
     },
@@ -296,6 +296,27 @@ mod tests {
         };
         let times = run(&params, &[(1_000, 3, false), (1_000, 4, true)]);
         assert_eq!(times, [47_000, 8_000]);
+    }
+
+    #[test]
+    fn a_refused_parameter_is_named_with_what_was_found_and_what_is_allowed() {
+        for (params, message) in [
+            (
+                serde_json::json!({ "banks": 0 }),
+                "`banks`: found 0; allowed: 1 to 65536",
+            ),
+            (
+                serde_json::json!({ "queue": 65537 }),
+                "`queue`: found 65537; allowed: 1 to 65536",
+            ),
+            (
+                serde_json::json!({ "bandwidth": "0 B/s" }),
+                "`bandwidth`: found 0 B/s; allowed: 1 B/s and more",
+            ),
+        ] {
+            let error = (ENTRY.build)(&params).map(|_| ()).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
     }
 
     #[test]
