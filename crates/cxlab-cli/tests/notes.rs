@@ -251,6 +251,42 @@ fn devices_of_different_media_take_turns_only_where_that_is_said() {
 }
 
 #[test]
+fn a_write_latency_that_no_write_contains_is_noted() {
+    let text = host(KINDS[0].1);
+    let memory = "devices[0].memory={ kind = \"fixed\", write_latency = \"1 us\" }";
+    let written = "devices[0].controller.write_completion=\"written\"";
+    let loaded = read(&text, &[memory]).unwrap();
+    assert_eq!(paths(&loaded), ["devices[0].memory.write_latency"]);
+    let message = &loaded.plan.notes[0].message;
+    for part in ["accepts it", "for 1 us", "write_completion = \"written\""] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(paths(&read(&text, &[memory, written]).unwrap()).is_empty());
+    assert!(paths(&read(&text, &[]).unwrap()).is_empty());
+    // The latency of a write is as the note says.
+    let mean = |set: &[&str]| {
+        let only_writes = [
+            "hosts[0].workload.read_ratio=0.0",
+            "hosts[0].issue.outstanding=1",
+        ];
+        let window = ["measure.requests=200"];
+        let set = [set, &only_writes, &window].concat();
+        let loaded = read(&text, &set).unwrap();
+        let options = RunOptions {
+            seed: 1,
+            threads: 1.into(),
+            monitor: &Monitor::default(),
+            rows: None,
+        };
+        run(&loaded.plan, options).unwrap().latency_ns.mean
+    };
+    let (without, with) = (mean(&[]), mean(&[memory]));
+    assert!((with - without).abs() < 1e-6, "{without} {with}");
+    let slow = mean(&[memory, written]);
+    assert!((slow - without - 1000.0).abs() < 1e-6, "{without} {slow}");
+}
+
+#[test]
 fn a_finite_workload_beside_an_endless_one_is_not_cut_silently() {
     let text = host("workload = { kind = \"uniform\" }\nrequests = 200000").replace(
         "[[devices]]",
@@ -288,7 +324,7 @@ fn an_event_after_the_end_is_told_before_the_run_or_after_it() {
     };
     let report = run(&loaded.plan, options).unwrap();
     let late = |note: &&cxlab_scenario::Note| note.path == "events[0]";
-    let note = report.notes.iter().find(late).unwrap();
+    let note = report.provenance.notes.iter().find(late).unwrap();
     assert!(note.message.starts_with("did not happen"), "{note}");
 }
 

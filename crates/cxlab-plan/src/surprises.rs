@@ -1,7 +1,8 @@
 //! Notes on defaults of a scenario that its author may not have intended.
 
+use cxlab_device::WriteCompletion;
 use cxlab_engine::units::Picos;
-use cxlab_scenario::{AddressMapParams, Note, Scenario};
+use cxlab_scenario::{AddressMapParams, DeviceGroup, Note, Scenario};
 use cxlab_workload::Workload;
 
 use crate::endpoints::{PlannedDevice, PlannedHost};
@@ -17,6 +18,7 @@ pub(crate) fn notes(
     notes.extend(mixed_interleaving(scenario, hosts, devices));
     notes.extend(cut_traces(scenario, workloads));
     notes.extend(late_events(scenario));
+    notes.extend(hidden_write_latency(scenario));
     notes
 }
 
@@ -100,6 +102,29 @@ fn late_events(scenario: &Scenario) -> Vec<Note> {
         let message =
             format!("will not happen: the run ends {end} after the workloads begin, before {at}");
         Note::new(format!("events[{number}]"), message)
+    });
+    notes.collect()
+}
+
+/// Notes on write latencies of media of kind `fixed` that no write contains, because its device completes a
+/// write when the medium accepts it.
+fn hidden_write_latency(scenario: &Scenario) -> Vec<Note> {
+    let devices = scenario.devices.iter().enumerate();
+    let hides = |group: &DeviceGroup| {
+        let completion = group.controller.write_completion;
+        completion == WriteCompletion::Accepted && group.memory.kind == "fixed"
+    };
+    let notes = devices.filter(|(_, group)| hides(group)).filter_map(|(at, group)| {
+        let time = group.memory.params.get("write_latency")?.as_str()?;
+        let instead = match group.is_hdm_db() {
+            true => "a device of class \"hdm-db\" completes every write so",
+            false => "`controller.write_completion = \"written\"` completes a write when the medium has finished it",
+        };
+        let message = format!(
+            "is not part of the latency of a write, which is complete when the medium accepts it. The write \
+             occupies an entry of the medium's `queue` for {time} or more; {instead}"
+        );
+        Some(Note::new(format!("devices[{at}].memory.write_latency"), message))
     });
     notes.collect()
 }
