@@ -10,7 +10,7 @@ use crate::graph::{Arrangement, Endpoints, FabricGraph};
 
 pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<RingStar>(
     "ring-star",
-    "rings of switches, one switch of each ring linked to a hub",
+    "a star of rings: one switch of each ring is linked to a hub",
 );
 
 /// Fewest rings with a way through the hub.
@@ -24,8 +24,10 @@ const LEAST_SWITCHES: usize = 3;
 #[serde(default, deny_unknown_fields)]
 pub struct RingStar {
     /// Number of rings, at least 2; by default as many as give a switch to each requester-device pair.
+    #[schemars(range(min = 2))]
     pub rings: Option<usize>,
     /// Number of switches of each ring, at least 3. Default 4, *assumed*.
+    #[schemars(range(min = 3))]
     pub switches_per_ring: usize,
     /// Switches to which the endpoints attach.
     pub placement: Placement,
