@@ -10,6 +10,7 @@ mod events;
 mod fabric;
 pub mod file;
 mod hosts;
+pub mod keys;
 mod links;
 mod measure;
 mod note;

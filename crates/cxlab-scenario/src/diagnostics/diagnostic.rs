@@ -119,6 +119,13 @@ impl Diagnostics {
         &mut self.list[index]
     }
 
+    /// Adds a `help:` line to the last diagnostic.
+    pub(super) fn help_last(&mut self, help: impl AsRef<str>) {
+        if let Some(last) = self.list.pop() {
+            self.list.push(last.with_help(help));
+        }
+    }
+
     /// Adds all diagnostics of `other`.
     pub fn extend(&mut self, other: Diagnostics) {
         for diagnostic in other.list {

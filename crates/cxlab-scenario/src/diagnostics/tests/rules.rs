@@ -20,7 +20,11 @@ fn every_mistake_is_reported_once_with_place_value_and_what_is_allowed() {
             // help: allowed keys: `count`, `name`, `pinned`, `seed`, `share`, `workload`
         zzz = 3 => unknown key `zzz` // allowed keys: `count`
         workload = { kind = "random", file = "x" } => unknown key `file` in `hosts[0].workload` // s.toml:3:31
-            // allowed keys: `kind`, `reads`
+            // help: `file` is allowed with kind = "trace" // allowed keys: `kind`, `reads`
+        latency = "1 ns" => unknown key `latency` in `hosts[0]` // help: did you mean `fabric.latency`?
+            // allowed keys: `count`
+        switches = 3 => help: did you mean `fabric.topology.switches`?
+        reads = 0.5 => help: did you mean `hosts.workload.reads`?
 
         count = "three" => `hosts[0].count`: expected an integer, found the string "three" // s.toml:3:9
             // ^^^^^^^ expected an integer
@@ -64,8 +68,76 @@ fn mistakes_at_the_top_of_the_file_are_reported_likewise() {
         limits = { reads = 70000 } => `limits.reads`: found 70000 // 0 to 65535
         limits = { "a b" = "x" } => `limits."a b"`: expected an integer
         hots = [] => unknown key `hots` at the top level
+        topology = "ring" => unknown key `topology` at the top level // help: did you mean `fabric.topology`?
+        zzz = { rows = 3, seed = 1, x = 2 } => unknown key `zzz` at the top level
+            // help: for `rows`, did you mean `fabric.topology.rows`? // help: for `seed`, did you mean `hosts.seed`?
     "#;
     assert_rows(rows, |line| format!("{line}\n{HOST}"));
+}
+
+#[test]
+fn a_value_in_another_form_is_only_proposed_where_it_is_allowed() {
+    let proposes = |line: &str| shown(&format!("{HOST}{line}\n")).contains("help: write");
+    for (line, expected) in [
+        ("count = \"64\"", true),
+        ("count = \"65\"", false),
+        ("count = 64.0", true),
+        ("count = 65.0", false),
+    ] {
+        assert_eq!(proposes(line), expected, "{line}");
+    }
+    // In quotation marks the number has not the form of a name.
+    assert!(!shown("[[hosts]]\nname = 3\n").contains("help: write"));
+    let schema = json!({ "properties": {
+        "warmup": { "oneOf": [{ "type": "string", "const": "auto" }] },
+        "label": { "type": "string" },
+    } });
+    let help = |text: &str| {
+        let found = validate(&Document::parse("s.toml", text).unwrap(), &schema);
+        found.iter().next().unwrap().help.clone().unwrap()
+    };
+    assert_eq!(help("warmup = -1"), "allowed values: \"auto\"");
+    assert_eq!(help("label = -1"), "write \"-1\"");
+}
+
+#[test]
+fn a_value_of_another_key_of_its_table_is_proposed_there() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "warmup": { "enum": ["auto"] },
+            "warmup_requests": { "type": "integer", "minimum": 0 },
+            "warmup_time": { "type": "string", "format": "Picos" },
+            "read": { "anyOf": [{ "$ref": "#/$defs/Picos" }, { "type": "null" }] },
+            "read_queue": { "type": "integer" },
+        },
+        "$defs": { "Picos": { "type": "string", "format": "Picos" } },
+    });
+    let help = |text: &str| {
+        let found = validate(&Document::parse("s.toml", text).unwrap(), &schema);
+        assert_eq!(found.len(), 1, "{text}");
+        found
+            .iter()
+            .next()
+            .unwrap()
+            .help
+            .clone()
+            .unwrap_or_default()
+    };
+    assert_eq!(help("warmup = '5 us'"), "write warmup_time = \"5 us\"");
+    assert!(help("warmup = 5").ends_with("write warmup_requests = 5"));
+    for text in [
+        "warmup = -1",
+        "warmup = 'soon'",
+        "warmup = '5 us'\nwarmup_time = '1 us'",
+        "read = 5",
+    ] {
+        let help = help(text);
+        assert!(
+            !help.contains("write warmup") && !help.contains("read_queue"),
+            "{text}: {help}"
+        );
+    }
 }
 
 #[test]

@@ -142,10 +142,7 @@ impl<'s> Walker<'s> {
     fn choose_by_trial(&mut self, fitting: &[&'s Value], gathered: &mut ApplicableSchemas<'_, 's>) {
         gathered.open = true;
         let trials = fitting.iter().map(|schema| {
-            let mut trial = Walker {
-                schemas: self.schemas,
-                found: Diagnostics::new(),
-            };
+            let mut trial = self.trial();
             let active = gathered.active.clone();
             trial.check(gathered.value, schema, gathered.path, active);
             trial.found

@@ -7,6 +7,7 @@
 
 mod choice;
 mod literal;
+mod misplaced;
 mod object;
 mod scalar;
 mod schema;
@@ -19,11 +20,16 @@ use super::document::{Document, Spot};
 use super::path::Path;
 use schema::Schemas;
 
+/// Most keys that are searched for in other tables. A text with more unknown keys is no scenario, and a
+/// search walks through the whole schema.
+const MOST_HINTS: usize = 100;
+
 /// Every mistake of the document under the schema, in the order of the file.
 pub fn validate(document: &Document, schema: &Value) -> Diagnostics {
     let mut walker = Walker {
         schemas: Schemas { root: schema },
         found: Diagnostics::new(),
+        hints: MOST_HINTS,
     };
     walker.check_child(&document.value, schema, &Path::default());
     let mut found = walker.found;
@@ -39,6 +45,8 @@ pub fn validate(document: &Document, schema: &Value) -> Diagnostics {
 struct Walker<'s> {
     schemas: Schemas<'s>,
     found: Diagnostics,
+    /// Number of unknown keys that may still be searched for in other tables.
+    hints: usize,
 }
 
 /// Every subschema that applies to one value.
@@ -70,6 +78,15 @@ impl<'s> Walker<'s> {
         self.gather(schema, &mut gathered);
         if !gathered.reported {
             self.check_gathered(&gathered);
+        }
+    }
+
+    /// A walker over the same schema that has found nothing.
+    fn trial(&self) -> Walker<'s> {
+        Walker {
+            schemas: self.schemas,
+            found: Diagnostics::new(),
+            hints: self.hints,
         }
     }
 
@@ -141,12 +158,25 @@ fn wrong_type(value: &Value, all: &[&Value], path: &Path) -> Option<Diagnostic> 
     let is_list_of_tables = value.is_object() && schema::types(wrong) == ["array"];
     if is_list_of_tables && path.0.len() == 1 {
         diagnostic = diagnostic.with_help(format!("write [[{path}]]"));
-    } else if let Some(help) = words::conversion(value, wrong) {
-        diagnostic = diagnostic.with_help(help);
+    } else if let Some(conversion) = words::conversion(value, wrong) {
+        let read = conversion.value.as_ref();
+        if read.is_none_or(|value| is_allowed(value, all, path)) {
+            diagnostic = diagnostic.with_help(conversion.help);
+        }
     }
     let allowed = literal::allowed(all);
     if !allowed.is_empty() {
         diagnostic = diagnostic.with_help(literal::list("allowed values", allowed.into_iter()));
     }
     Some(diagnostic)
+}
+
+/// Whether all schemas take a scalar of the right type.
+fn is_allowed(value: &Value, all: &[&Value], path: &Path) -> bool {
+    let is_in_range = match value {
+        Value::String(text) => scalar::check_string(text, all, path).is_empty(),
+        Value::Number(number) => scalar::check_number(number, all, path).is_empty(),
+        _ => true,
+    };
+    is_in_range && literal::wrong(value, all, path).is_none()
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::diagnostic::Diagnostic;
 use super::super::path::{Path, quoted_if_needed};
 use super::super::suggest::nearest;
-use super::{ApplicableSchemas, Walker, schema};
+use super::{ApplicableSchemas, Walker, schema, words};
 
 impl<'s> Walker<'s> {
     /// Checks a table. A misspelt key that stands for a missing one is reported once, as unknown.
@@ -25,7 +25,14 @@ impl<'s> Walker<'s> {
         let mut meant = Vec::new();
         for (key, value) in map {
             if let Some(schema) = schema_of(key).or(rest) {
+                let before = self.found.len();
                 self.check_child(value, schema, &path.key(key));
+                if self.found.len() > before
+                    && let Some(name) = self.meant_key(key, value, map, &properties)
+                {
+                    let literal = words::literal(value);
+                    self.found.help_last(format!("write {name} = {literal}"));
+                }
             } else if closed {
                 let names = properties.iter().map(|(name, _)| *name);
                 meant.extend(self.unknown_key(key, map, &names.collect::<Vec<_>>(), path));
@@ -52,9 +59,12 @@ impl<'s> Walker<'s> {
         let absent = all.clone().filter(|name| !map.contains_key(*name));
         let near = nearest(key, absent).or_else(|| nearest(key, all));
         let mut diagnostic = stranger(key, &quoted_if_needed(key), path);
-        if let Some(name) = near {
-            diagnostic = diagnostic.with_help(format!("did you mean `{name}`?"));
-        }
+        let hints = match (near, map.get(key)) {
+            (Some(name), _) => vec![format!("did you mean `{name}`?")],
+            (None, Some(value)) => self.places_of(key, value, path),
+            (None, None) => Vec::new(),
+        };
+        diagnostic = hints.iter().fold(diagnostic, Diagnostic::with_help);
         let help = match names {
             [] => "no keys are allowed here".to_owned(),
             names => format!("allowed keys: `{}`", names.join("`, `")),

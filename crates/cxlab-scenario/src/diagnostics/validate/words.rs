@@ -88,28 +88,39 @@ pub(super) fn type_name(name: &str) -> &str {
     }
 }
 
-/// How the value found would be written in the type expected, when that is plain.
-pub(super) fn conversion(value: &Value, schema: &Value) -> Option<String> {
+/// How a value of the wrong type would be written in the right one.
+pub(super) struct Conversion {
+    /// What to write, for the user.
+    pub(super) help: String,
+    /// The value that is then read, where the help has a whole value.
+    pub(super) value: Option<Value>,
+}
+
+/// How the value found would be written in the type expected, when that is plain. Whether the converted
+/// value is in range, or in a list of allowed values, is not checked.
+pub(super) fn conversion(value: &Value, schema: &Value) -> Option<Conversion> {
+    let with = |help: String, value: Option<Value>| Some(Conversion { help, value });
     if let Some(error) = quantity_error(schema, "") {
-        let help = || format!("a quantity is a string with its unit: {}", error.expected);
-        return value.is_number().then(help);
+        let help = format!("a quantity is a string with its unit: {}", error.expected);
+        return with(help, None).filter(|_| value.is_number());
     }
     let types = schema::types(schema);
     match value {
         Value::String(text) => {
             let read: Value = serde_json::from_str(text.trim()).ok()?;
             let fits = !read.is_string() && !read.is_null() && schema::admits(schema, &read);
-            fits.then(|| format!("write {} without quotes", text.trim()))
+            with(format!("write {} without quotes", text.trim()), Some(read)).filter(|_| fits)
         }
         Value::Number(number) if types == ["integer"] => {
             let whole = number.as_f64().filter(|number| number.fract() == 0.0)?;
-            (whole.abs() < 1e15).then(|| format!("write {whole:.0}"))
+            let help = format!("write {whole:.0}");
+            with(help, Some(Value::from(whole as i64))).filter(|_| whole.abs() < 1e15)
         }
         Value::Number(_) | Value::Bool(_) if types == ["string"] => {
-            Some(format!("write \"{value}\""))
+            with(format!("write \"{value}\""), Some(value.to_string().into()))
         }
         _ if types == ["array"] && is_item(value, schema) => {
-            Some("put the value in brackets: [ ... ]".to_owned())
+            with("put the value in brackets: [ ... ]".to_owned(), None)
         }
         _ => None,
     }
