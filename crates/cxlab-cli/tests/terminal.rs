@@ -65,6 +65,35 @@ fn a_key_is_explained_with_its_kinds_range_default_and_an_example() {
             &["type: 1, or 2, or 4, or 8, or 16"],
         ),
         ("fabric", &["Its keys:"]),
+        // An example has the header of its table and a key, and a default is told once.
+        (
+            "fabric.switch.switching_time",
+            &[
+                "\n  default: \"10 ns\"\n  Time from input to output in one direction, without the ports. Of the",
+                "toml):\n  [fabric]\n  switch = { switching_time = ",
+            ],
+        ),
+        (
+            "hosts",
+            &["type: a list of tables", "  [[hosts]]\n  name = "],
+        ),
+        (
+            "fabric.topology.rings",
+            &[
+                "type: integer, at least 2\n",
+                "default: as many as give a switch to each requester-device pair",
+            ],
+        ),
+        ("fabric.links", &["Its keys:\n  NAME "]),
+        (
+            "devices.memory",
+            &[
+                "\n  default: { kind = \"fixed\" }\n",
+                "\n    latency            Latency of a read. [default: \"46 ns\"]\n",
+                " [default: as a read]\n",
+                " [required]\n",
+            ],
+        ),
     ] {
         explain(key).prints(parts);
     }
