@@ -176,7 +176,7 @@ struct RunArgs {
     checkpoint: Option<PathBuf>,
     /// How often: "10 ms" (simulated), "100000 requests", "30 s wall", or once after the "warm-up"
     /// [default: "60 s wall"]
-    #[arg(long, value_name = "INTERVAL", requires = "checkpoint", value_parser = str::parse::<CheckpointInterval>)]
+    #[arg(long, value_name = "INTERVAL", requires = "checkpoint", value_parser = checkpoint_interval)]
     checkpoint_every: Option<CheckpointInterval>,
     /// Go on from a checkpoint of this scenario, with the same seed, on any number of threads
     #[arg(long, value_name = "FILE")]
@@ -344,6 +344,14 @@ fn internal_error(panic: &std::panic::PanicHookInfo<'_>) {
 fn seed(text: &str) -> Result<u64, String> {
     let allowed = || format!("allowed: a whole number from 0 to {}", u64::MAX);
     text.parse().map_err(|_| allowed())
+}
+
+/// Reads an interval of checkpoints. The error has no value, because it follows the option's value.
+fn checkpoint_interval(text: &str) -> Result<CheckpointInterval, String> {
+    text.parse().map_err(|error: String| {
+        let allowed = error.strip_prefix(&format!("found `{text}`; "));
+        allowed.map_or(error.clone(), str::to_owned)
+    })
 }
 
 /// Text without what a terminal obeys, such as the escape sequences in a name.

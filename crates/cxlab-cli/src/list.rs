@@ -136,11 +136,20 @@ pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
     {
         let mut names: Vec<&str> = listings.iter().map(|listing| listing.name).collect();
         names.push(PRESETS);
-        let hint = nearest(wanted, names.iter().copied())
-            .map(|name| format!("; did you mean `{name}`?"))
-            .unwrap_or_default();
+        let owners = listings.iter().filter(|listing| {
+            let mut entries = listing.entries.iter();
+            entries.any(|(name, _, _)| *name == wanted)
+        });
+        let owners: Vec<&str> = owners.map(|listing| listing.name).collect();
+        let entry = match owners.is_empty() {
+            true => String::new(),
+            false => format!(", an entry of `{}`", owners.join("` and `")),
+        };
+        let near = owners.first().copied();
+        let near = near.or_else(|| nearest(wanted, names.iter().copied()));
+        let hint = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
         return Err(Failure::mistake(format!(
-            "catalog: found `{wanted}`; allowed: {}{hint}",
+            "catalog: found `{wanted}`{entry}; allowed: {}{hint}",
             names.join(", ")
         )));
     }
