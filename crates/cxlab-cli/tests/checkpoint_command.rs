@@ -66,7 +66,7 @@ fn what_does_not_go_together_is_refused() {
         (&["--checkpoint-every", "1 ms"], "--checkpoint <FILE>"),
         (
             &["--checkpoint", "state", "--checkpoint-every", "10"],
-            "found `10`; allowed: a simulated time from 1 us",
+            "'10' for '--checkpoint-every <INTERVAL>': allowed: a simulated time from 1 us",
         ),
         (
             &["--checkpoint", "state", "--checkpoint-every", "0 requests"],

@@ -256,7 +256,7 @@ mod tests {
             ),
             (
                 json!({ "read_bandwidth": "1 GB/s", "medium": { "kind": "fixed", "banks": 0 } }),
-                "`medium.banks`: must lie between 1 and 65536",
+                "`medium.banks`: found 0; allowed: 1 to 65536",
             ),
         ] {
             let error = refusal("data-path", &params, 1 << 30);
