@@ -58,8 +58,8 @@
 //! let one = plan.run(RunOptions { seed: Some(7), threads: Some(Threads::Exactly(1)) })?;
 //! let two = plan.run(RunOptions { seed: Some(7), threads: Some(Threads::Exactly(2)) })?;
 //! let other = plan.run(RunOptions { seed: Some(8), ..RunOptions::default() })?;
-//! assert_eq!(one.digest, two.digest);
-//! assert_ne!(one.digest, other.digest);
+//! assert_eq!(one.provenance.digest, two.provenance.digest);
+//! assert_ne!(one.provenance.digest, other.provenance.digest);
 //! # Ok(())
 //! # }
 //! ```
@@ -85,7 +85,7 @@ use cxlab_system::{picture, table};
 pub use cxlab_engine::Threads;
 pub use cxlab_scenario::Note;
 pub use cxlab_system::analytic::AnalyticReport;
-pub use cxlab_system::report::Report;
+pub use cxlab_system::report::{Extent, Provenance, Report};
 
 /// Why there is no plan or no report. The text is what the command would print.
 #[derive(Debug)]

@@ -289,9 +289,11 @@ def report(source: str) -> str:
         one = classes[name]
         parts.append(f"\n## `{name}`\n\n" + _wrapped(ast.get_docstring(one) or "") + "\n")
         bases = [base.id for base in one.bases if isinstance(base, ast.Name)]
-        for base in [base for base in bases if base in classes]:
-            parts.append(_wrapped(f"It has the fields of `{base}`, and:") + "\n")
-            pending.append(base)
+        bases = [base for base in bases if base in classes]
+        if bases:
+            names = " and ".join(f"`{base}`" for base in bases)
+            parts.append(_wrapped(f"It has the fields of {names}, and:") + "\n")
+            pending += bases
         for field in one.body:
             if not isinstance(field, ast.AnnAssign):
                 continue
