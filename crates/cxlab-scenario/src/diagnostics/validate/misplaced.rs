@@ -51,7 +51,7 @@ impl<'s> Walker<'s> {
             trial.check_child(value, schema, &Path::default());
             trial.found.is_empty()
         };
-        let meant = longer.find(|(_, schema)| takes(*schema));
+        let meant = longer.find(|(_, schema)| takes(schema));
         meant.map(|(name, _)| *name)
     }
 
