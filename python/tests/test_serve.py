@@ -171,7 +171,11 @@ def test_what_ran_when_the_server_ended_says_so(served):
 )
 def test_requests_of_others_are_refused(served, headers, status):
     assert served.ask("GET", "/api/runs", **headers)[0] == status
-    assert served.ask("POST", "/api/runs", {"text": SMALL}, **headers)[0] == status
+    try:
+        assert served.ask("POST", "/api/runs", {"text": SMALL}, **headers)[0] == status
+    except ConnectionResetError:
+        # The body of what is no request stays unread, so that the connection may end before the answer is read.
+        assert status == 400
     assert served.json("GET", "/api/runs") == (200, [])
 
 
