@@ -174,7 +174,8 @@ def test_requests_of_others_are_refused(served, headers, status):
     try:
         assert served.ask("POST", "/api/runs", {"text": SMALL}, **headers)[0] == status
     except ConnectionResetError:
-        # The body of what is no request stays unread, so that the connection may end before the answer is read.
+        # The body of what is no request stays unread: the connection may be reset before the
+        # answer is read.
         assert status == 400
     assert served.json("GET", "/api/runs") == (200, [])
 
