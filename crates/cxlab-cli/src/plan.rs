@@ -1,6 +1,7 @@
 //! `cxlab check` and `cxlab plan`.
 
-use cxlab_engine::units::Picos;
+use std::fmt::Display;
+
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{AllowedPaths, RoutingTables};
 use cxlab_link::LinkParams;
@@ -54,19 +55,21 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
     }
 }
 
-/// The credits of the classes of CXL.mem's reads and writes: one number, or the smallest and largest.
+/// The value that all have, or the least and the largest. `None` without values.
+fn span<T: Ord + Display>(values: impl Iterator<Item = T>) -> Option<String> {
+    let values: Vec<T> = values.collect();
+    let (least, most) = (values.iter().min()?, values.iter().max()?);
+    Some(match least == most {
+        true => least.to_string(),
+        false => format!("{least} to {most}"),
+    })
+}
+
+/// The credits of the classes of CXL.mem's reads and writes.
 fn credits(link: &LinkParams) -> String {
-    let classes = [
-        Channel::M2sReq,
-        Channel::M2sRwd,
-        Channel::S2mNdr,
-        Channel::S2mDrs,
-    ];
-    let each = classes.map(|class| link.credits_of(class));
-    match (each.iter().min(), each.iter().max()) {
-        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
-        _ => each[0].to_string(),
-    }
+    use Channel::{M2sReq, M2sRwd, S2mDrs, S2mNdr};
+    let classes = [M2sReq, M2sRwd, S2mNdr, S2mDrs].into_iter();
+    span(classes.map(|class| link.credits_of(class))).unwrap_or_default()
 }
 
 /// The links of a class, by their ends where there are few of a named one.
@@ -134,22 +137,12 @@ fn link_rows(plan: &Plan) -> Vec<(String, String)> {
 
 /// The constant times of hosts, switches and devices, or the least and the largest of each.
 fn constant_times(plan: &Plan) -> String {
-    let span = |times: &mut dyn Iterator<Item = Picos>| {
-        let times: Vec<Picos> = times.collect();
-        let (least, most) = (times.iter().min()?, times.iter().max()?);
-        Some(match least == most {
-            true => least.to_string(),
-            false => format!("{least} to {most}"),
-        })
-    };
-    let (hosts, devices) = (0..plan.hosts.len(), 0..plan.devices.len());
-    let out = span(&mut hosts.clone().map(|host| plan.egress(End::Host(host, 0))));
-    let back = span(&mut hosts.map(|host| plan.ingress(End::Host(host, 0))));
+    let hosts = 0..plan.hosts.len();
+    let out = span(hosts.clone().map(|host| plan.egress(End::Host(host, 0))));
+    let back = span(hosts.map(|host| plan.ingress(End::Host(host, 0))));
     let switch = (!plan.graph.switches.is_empty()).then(|| plan.ingress(End::Switch(0, 0)));
-    let device = span(&mut devices.map(|device| {
-        let end = End::Device(device, 0);
-        plan.egress(end) + plan.ingress(end)
-    }));
+    let devices = (0..plan.devices.len()).map(|device| End::Device(device, 0));
+    let device = span(devices.map(|end| plan.egress(end) + plan.ingress(end)));
     let parts = [
         out.map(|time| format!("host {time} out")),
         back.map(|time| format!("{time} back")),

@@ -1,9 +1,6 @@
 //! The default of a key: from the schema, and from the sentence of the description that begins with
 //! "Default".
 
-use std::str::FromStr;
-
-use cxlab_engine::units::{Bytes, BytesPerSec, Percent, Picos};
 use cxlab_scenario::keys::FoundKey;
 use serde_json::Value;
 
@@ -41,17 +38,14 @@ impl Described {
             true => "none".to_owned(),
             false => value.to_string(),
         };
-        let (words, text) = match divided(&description) {
-            Some((words, text)) => (Some(words), text),
-            None => (None, description.trim().to_owned()),
-        };
-        let default = match (words, value) {
-            (None, None) => None,
-            (None, Some(value)) => Some(KeyDefault {
-                whole: shown(value),
-                short: shown(value),
+        let (words, text) = divided(&description).unzip();
+        let text = text.unwrap_or_else(|| description.trim().to_owned());
+        let default = match words {
+            Some(words) => Some(KeyDefault::of(words, value)),
+            None => value.map(shown).map(|short| KeyDefault {
+                whole: short.clone(),
+                short,
             }),
-            (Some(words), value) => Some(KeyDefault::of(words, value)),
         };
         let is_required = key.required || text.contains(MUST_BE_GIVEN);
         Described {
@@ -63,24 +57,26 @@ impl Described {
 }
 
 impl KeyDefault {
-    /// The default that the description gives in `words`. The value of the schema is written as in a
-    /// scenario where the words begin with it.
+    /// The default that the description gives in `words`, and the schema perhaps as a `value`.
     fn of(words: &str, value: Option<&Value>) -> KeyDefault {
-        if let Some((value, rest)) = value.and_then(|value| begins_with(words, value)) {
-            return KeyDefault {
-                whole: format!("{value}{rest}"),
-                short: value,
+        let text = value.and_then(Value::as_str);
+        let is_name = |text: &&str| !text.starts_with(|c: char| c.is_ascii_digit());
+        let quoted = |text: &str| format!("\"{text}\"");
+        if let Some(name) = text.filter(is_name) {
+            // Of a name from a list, the words say what it does, but cannot be written.
+            let whole = match words.contains(name) {
+                true => words.to_owned(),
+                false => format!("{}: {words}", quoted(name)),
             };
+            let short = quoted(name);
+            return KeyDefault { whole, short };
         }
-        match value {
-            // A name from a list says less than the words, but the words cannot be written.
-            Some(Value::String(name)) if !name.starts_with(|c: char| c.is_ascii_digit()) => {
-                KeyDefault {
-                    whole: format!("\"{name}\": {words}"),
-                    short: format!("\"{name}\""),
-                }
-            }
-            _ => KeyDefault {
+        match text.and_then(|text| Some((quoted(text), words.strip_prefix(text)?))) {
+            Some((short, rest)) => KeyDefault {
+                whole: format!("{short}{rest}"),
+                short,
+            },
+            None => KeyDefault {
                 whole: without_code(words).to_owned(),
                 short: shortened(words),
             },
@@ -143,59 +139,6 @@ fn sentence_end(text: &str) -> usize {
     text.len()
 }
 
-/// The value at the beginning of the words as it is written in a scenario, and the words after it. `None`
-/// where the words begin otherwise. The words may have the value in another unit: `2.5 ns` for `2500 ps`.
-fn begins_with<'w>(words: &'w str, value: &Value) -> Option<(String, &'w str)> {
-    let (shown, rest) = match value {
-        Value::String(text) => {
-            let code = words.strip_prefix('`');
-            let code = code.and_then(|words| words.strip_prefix(text.as_str())?.strip_prefix('`'));
-            if let Some(rest) = code.or_else(|| words.strip_prefix(text.as_str())) {
-                (value.to_string(), rest)
-            } else {
-                let quantity = &words[..quantity_end(words)];
-                let same = is_same::<Picos>(quantity, text)
-                    || is_same::<Bytes>(quantity, text)
-                    || is_same::<BytesPerSec>(quantity, text)
-                    || is_same::<Percent>(quantity, text);
-                let rest = words.strip_prefix(quantity).filter(|_| same)?;
-                (format!("\"{quantity}\""), rest)
-            }
-        }
-        Value::Number(number) => {
-            let end = words.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','));
-            let digits = words[..end.unwrap_or(words.len())].trim_end_matches([',', '.']);
-            let plain = digits.replace(',', "");
-            let same = plain.parse::<f64>().ok() == number.as_f64();
-            (plain, words.strip_prefix(digits).filter(|_| same)?)
-        }
-        Value::Bool(flag) => {
-            let text = flag.to_string();
-            let rest = words.strip_prefix(text.as_str())?;
-            (text, rest)
-        }
-        _ => return None,
-    };
-    let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-' || c == '_');
-    ends.then_some((shown, rest))
-}
-
-/// The end of a number and its unit at the beginning of a text.
-fn quantity_end(text: &str) -> usize {
-    let number = text.find(' ').unwrap_or(text.len());
-    let unit = text[number..].trim_start();
-    let end = unit.find(|c: char| !(c.is_ascii_alphabetic() || c == '/' || c == '%'));
-    text.len() - unit.len() + end.unwrap_or(unit.len())
-}
-
-/// Whether two texts are one quantity.
-fn is_same<Q: FromStr + PartialEq>(one: &str, other: &str) -> bool {
-    match (one.parse::<Q>(), other.parse::<Q>()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
-    }
-}
-
 /// Words up to the reason that follows the default: without brackets, up to a colon, a semicolon, or a comma
 /// after a few words.
 fn shortened(words: &str) -> String {
@@ -233,110 +176,42 @@ mod tests {
 
     use super::*;
 
-    /// The default as a whole, alone, and the other text.
-    fn described(description: &str, value: Value) -> [String; 3] {
-        let schema = json!({ "description": description, "default": value });
-        let key = FoundKey {
-            schema: &schema,
-            kinds: Vec::new(),
-            required: false,
-        };
-        let found = Described::of(&key);
-        let (whole, short) = found.default.map_or_else(
-            || (String::new(), String::new()),
-            |default| (default.whole, default.short),
-        );
-        [whole, short, found.text]
-    }
+    /// A description, the value of the schema, and then the default as a whole, alone, and the other text.
+    const ROWS: &str = r#"
+Time. Default 10 ns. Of the 70 ns, 50 are ports'. | "10 ns" => "10 ns" | "10 ns" | Time. Of the 70 ns, 50 are ports'.
+A cycle. Default 2.5 ns: 400 MHz (Yang et al. 2023, part 2. A). | "2500 ps" => 2.5 ns: 400 MHz (Yang et al. 2023, part 2. A) | 2.5 ns | A cycle.
+Requests. Default 10,000 (*assumed*). | 10000 => 10,000 (*assumed*) | 10,000 | Requests.
+Whether. Default: no, and its link carries messages. | false => no, and its link carries messages | no | Whether.
+Which. Default `z-nand`, as in Yang et al. (ATC). | "z-nand" => `z-nand`, as in Yang et al. (ATC) | "z-nand" | Which.
+When. Default when it is taken: no waits. | "accepted" => "accepted": when it is taken: no waits | "accepted" | When.
+Latency. Default: as a read. | null => as a read | as a read | Latency.
+Step. Default: a 12th (*assumed*) of it: it grows. 1 or more. | null => a 12th (*assumed*) of it: it grows | a 12th of it | Step. 1 or more.
+Number of rings; by default one for each pair. | null => one for each pair | one for each pair | Number of rings.
+Bits. Default: DDR4 64, DDR5 32. | null => DDR4 64, DDR5 32 | DDR4 64, DDR5 32 | Bits.
+The medium. Default: `{ kind = "fixed" }`. | {} => { kind = "fixed" } | { kind = "fixed" } | The medium.
+Seed. | 3 => 3 | 3 | Seed.
+Nodes. | [] => none | none | Nodes.
+A name. | null => - | - | A name.
+"#;
 
     #[test]
-    fn the_default_is_the_sentence_about_it_with_the_value_as_it_is_written() {
-        for (description, value, expected) in [
-            (
-                "Time. Default 10 ns. Of the 70 ns, 50 are\nports'.",
-                json!("10 ns"),
-                [
-                    "\"10 ns\"",
-                    "\"10 ns\"",
-                    "Time. Of the 70 ns, 50 are ports'.",
-                ],
-            ),
-            (
-                "A cycle. Default 2.5 ns: 400 MHz (Yang et al. 2023, section 2. Table 1).",
-                json!("2500 ps"),
-                [
-                    "\"2.5 ns\": 400 MHz (Yang et al. 2023, section 2. Table 1)",
-                    "\"2.5 ns\"",
-                    "A cycle.",
-                ],
-            ),
-            (
-                "Requests. Default 10,000 (*assumed*).",
-                json!(10_000),
-                ["10000 (*assumed*)", "10000", "Requests."],
-            ),
-            ("Share. Default 1.", json!(1.0), ["1", "1", "Share."]),
-            (
-                "Whether. Default: no, and its link carries messages.",
-                json!(false),
-                ["no, and its link carries messages", "no", "Whether."],
-            ),
-            (
-                "Which. Default `z-nand`, as in Yang et al. (ATC).",
-                json!("z-nand"),
-                [
-                    "\"z-nand\", as in Yang et al. (ATC)",
-                    "\"z-nand\"",
-                    "Which.",
-                ],
-            ),
-            (
-                "When. Default when it is accepted: the device does not wait.",
-                json!("accepted"),
-                [
-                    "\"accepted\": when it is accepted: the device does not wait",
-                    "\"accepted\"",
-                    "When.",
-                ],
-            ),
-            (
-                "Latency. Default: as a read.",
-                Value::Null,
-                ["as a read", "as a read", "Latency."],
-            ),
-            (
-                "Step. Default: a 12th (*assumed*) of the host's share: it grows. 1 or more.",
-                Value::Null,
-                [
-                    "a 12th (*assumed*) of the host's share: it grows",
-                    "a 12th of the host's share",
-                    "Step. 1 or more.",
-                ],
-            ),
-            (
-                "Number of rings; by default one for each pair.",
-                Value::Null,
-                ["one for each pair", "one for each pair", "Number of rings."],
-            ),
-            (
-                "Bits. Default: DDR4 64, DDR5 32.",
-                Value::Null,
-                ["DDR4 64, DDR5 32", "DDR4 64, DDR5 32", "Bits."],
-            ),
-            (
-                "The medium. Default: `{ kind = \"fixed\" }`.",
-                json!({ "kind": "fixed" }),
-                [
-                    "{ kind = \"fixed\" }",
-                    "{ kind = \"fixed\" }",
-                    "The medium.",
-                ],
-            ),
-            ("Seed.", json!(3), ["3", "3", "Seed."]),
-            ("Nodes.", json!([]), ["none", "none", "Nodes."]),
-            ("A name.", Value::Null, ["", "", "A name."]),
-        ] {
-            assert_eq!(described(description, value), expected, "{description}");
+    fn the_default_is_the_sentence_about_it() {
+        for row in ROWS.lines().filter(|row| !row.is_empty()) {
+            let (given, expected) = row.split_once(" => ").unwrap();
+            let (description, value) = given.split_once(" | ").unwrap();
+            let value: Value = serde_json::from_str(value).unwrap();
+            let key = FoundKey {
+                schema: &json!({ "description": description, "default": value }),
+                kinds: Vec::new(),
+                required: false,
+            };
+            let found = Described::of(&key);
+            let nothing = || KeyDefault {
+                whole: "-".to_owned(),
+                short: "-".to_owned(),
+            };
+            let KeyDefault { whole, short } = found.default.unwrap_or_else(nothing);
+            assert_eq!(format!("{whole} | {short} | {}", found.text), expected);
         }
     }
 }

@@ -213,7 +213,7 @@ impl HwThread {
         });
         while self.window.oldest < self.window.next {
             let oldest = &self.window[self.window.oldest];
-            let beyond = (next - oldest.position).checked_sub(self.window.size());
+            let beyond = (next - oldest.position).checked_sub(self.window.size);
             if oldest.done > now {
                 return beyond.map(|_| oldest.done);
             }

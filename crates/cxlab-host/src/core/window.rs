@@ -33,7 +33,7 @@ pub(super) struct WindowEntry {
 pub(super) struct Window {
     pub(super) entries: Vec<WindowEntry>,
     /// Number of instructions that the window holds.
-    size: u64,
+    pub(super) size: u64,
     pub(super) oldest: u64,
     pub(super) next: u64,
     /// Number of instructions of the program up to the next step.
@@ -86,10 +86,6 @@ impl Window {
             ready: BinaryHeap::with_capacity(size as usize),
             blocked: VecDeque::with_capacity(size as usize),
         }
-    }
-
-    pub(super) fn size(&self) -> u64 {
-        self.size
     }
 
     pub(super) fn index_of(&self, number: u64) -> u32 {
