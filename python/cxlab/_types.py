@@ -499,7 +499,8 @@ class HostReport(TypedDict):
     core: NotRequired[CoreReport]
     #: Statistics of its threads and its caches, if it has a processor.
     phases: NotRequired[list[ThreadPhaseReport]]
-    #: Statistics of caches and home agent, if the host has a processor: name and value.
+    #: [Statistics](statistics.md#processors) of caches, home agent, memory and operating system, if
+    #: the host has a processor: name and value.
     processor: NotRequired[dict[str, float]]
 
 
@@ -528,7 +529,7 @@ class AcceleratorReport(TypedDict):
     ci95: HostCi95
     #: Phases of the kernel, if the accelerator runs threads.
     phases: list[ThreadPhaseReport]
-    #: Statistics of caches and engines: name and value.
+    #: [Statistics](statistics.md#accelerators) of caches, engines and memory: name and value.
     accelerator: dict[str, float]
 
 
@@ -646,7 +647,7 @@ class DeviceReport(TypedDict):
     ci95: DeviceCi95
     #: Statistics of its DCOH and snoop filter, if it keeps its memory coherent.
     coherence: NotRequired[DeviceCoherence]
-    #: Statistics of its media.
+    #: [Statistics](statistics.md#media) of its media: name and value.
     medium: NotRequired[dict[str, float]]
 
 

@@ -277,7 +277,8 @@ def report(source: str) -> str:
             "with their unit: `_ns` nanoseconds, `_gb_per_s` GB/s (10^9 bytes per second). A field "
             "marked *may be absent* is there only where it has a meaning. "
             "[Stages and waits](waits.md) are defined apart, and so are the columns of the request "
-            "log. This page is generated."
+            "log and the [statistics](statistics.md) that `processor`, `accelerator` and `medium` "
+            "have by name. This page is generated."
         ),
     ]
     pending, seen = ["Report", "SeedsReport", "AnalyticReport"], set()

@@ -1,5 +1,9 @@
-//! Every scenario in `scenarios/` runs with the same report on one thread and on two.
+//! Every scenario in `scenarios/` runs with the same report on one thread and on two, and
+//! `docs/reference/statistics.md` has all names of its statistics.
 
+use std::collections::BTreeSet;
+
+use cxlab_system::report::Report;
 use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::{plan, root, shipped, try_run};
 
@@ -23,10 +27,42 @@ fn names() -> Vec<String> {
     names
 }
 
+/// Whether a section of a page has a row for a name, or for its prefix, where a medium's name follows.
+fn has_row(page: &str, section: &str, name: &str) -> bool {
+    let mut sections = page.split("\n## ");
+    let text = sections.find(|text| text.starts_with(section));
+    let has = |name: &str| text.is_some_and(|text| text.contains(&format!("\n| `{name}` |")));
+    let mut ends = name.match_indices('.').map(|(dot, _)| dot + 1);
+    has(name) || ends.any(|end| has(&name[..end]) && has_row(page, "Media", &name[end..]))
+}
+
+/// Asserts that the page lists all statistics of a report, without the numbers of parts such as `node0`. Adds the
+/// sections that list some to `found`.
+fn check_statistics(page: &str, report: &Report, found: &mut BTreeSet<&str>) {
+    let (hosts, accelerators) = (report.hosts.iter(), report.accelerators.iter());
+    let hosts = hosts.map(|one| ("Processors", &one.processor));
+    let accelerators = accelerators.map(|one| ("Accelerators", &one.accelerator));
+    let media = report.devices.iter().map(|one| ("Media", &one.medium));
+    for (section, values) in hosts.chain(accelerators).chain(media) {
+        for name in values.keys() {
+            let parts = name.split('.');
+            let parts = parts.map(|part| part.trim_end_matches(char::is_numeric));
+            let unnumbered = parts.collect::<Vec<_>>().join(".");
+            assert!(has_row(page, section, &unnumbered), "{section}: {name}");
+            found.insert(section);
+        }
+    }
+}
+
 #[test]
 fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
     let names = names();
     assert!(names.len() >= 15, "{names:?}");
+    let page = root().join("docs/reference/statistics.md");
+    let page = std::fs::read_to_string(page).expect("the page on statistics");
+    // The page has `N` for the number of a part.
+    let page = page.replace("N.", ".");
+    let mut found = BTreeSet::new();
     for name in names {
         let plan = plan(&shipped(&name), &["measure={ requests = 3000 }"]);
         assert_eq!(plan.scenario.name, name, "a scenario is called as its file");
@@ -41,7 +77,9 @@ fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
         assert!(!reports[0].provenance.partial, "{name}");
         // On any number of threads.
         assert!(reports[0] == reports[1], "{name}");
+        check_statistics(&page, &reports[0], &mut found);
     }
+    assert_eq!(found.len(), 3, "sections of the page: {found:?}");
 }
 
 /// If a trace is modified while it is replayed, it is unknown what was measured.

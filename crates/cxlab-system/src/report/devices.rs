@@ -44,7 +44,7 @@ pub struct DeviceReport {
     /// Statistics of its DCOH and snoop filter, if it keeps its memory coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<DeviceCoherence>,
-    /// Statistics of its media: name with unit, and value.
+    /// Statistics of its media: name and value (`docs/reference/statistics.md`).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub medium: Map<String, Value>,
 }
