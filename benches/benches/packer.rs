@@ -2,7 +2,7 @@
 
 use cxlab_benches as _;
 use cxlab_protocol::Channel;
-use cxlab_protocol::flit::{FlitFormat, FlitPacker, OpenFlit, Placement};
+use cxlab_protocol::flit::{FlitFormat, FlitPacker, FlitPosition, OpenFlit};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -19,7 +19,7 @@ fn format(name: &str) -> FlitFormat {
 /// Packs two responses with data for each without, and returns the number of flits.
 fn pack<F>(
     flit: &mut F,
-    place: impl Fn(&mut F, Channel) -> Option<Placement>,
+    place: impl Fn(&mut F, Channel) -> Option<FlitPosition>,
     close: impl Fn(&mut F) -> u32,
 ) -> u32 {
     let mut flits = 0;

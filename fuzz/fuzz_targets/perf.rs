@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use cxlab_attach::fabric::{Answer, Demand, Fabric};
+use cxlab_attach::fabric::{Demand, Fabric, PoolResponse};
 use cxlab_attach::model::Overlap;
 use cxlab_attach::placement::Placement;
 use cxlab_attach::profile::Profile;
@@ -25,8 +25,8 @@ impl Fabric for Two {
         1
     }
 
-    fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
-        let answer = |latency_ns| Answer {
+    fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<PoolResponse> {
+        let answer = |latency_ns| PoolResponse {
             latency_ns,
             stretch: 1.0,
         };

@@ -20,7 +20,7 @@ use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::{Diagnostics, Document, render, validate};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_system::system::{Notes, System};
+use cxlab_system::system::{RecordOptions, System};
 use cxlab_workload::Workload;
 
 /// Settings of a system with one host and one device, whose memory is faster than any link. The
@@ -182,7 +182,7 @@ pub fn assert_close(found: f64, expected: f64, within: f64, what: impl std::fmt:
 /// # Panics
 /// If the system cannot be built, or has no end.
 pub fn run_down(plan: &Plan) -> (System, String) {
-    let system = System::build(plan, plan.scenario.seed, Notes::default());
+    let system = System::build(plan, plan.scenario.seed, RecordOptions::default());
     let mut system = system.unwrap_or_else(|error| panic!("{error:?}"));
     let simulation = &mut system.simulation;
     let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());

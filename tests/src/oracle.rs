@@ -9,13 +9,13 @@ use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_plan::Plan;
 use cxlab_scenario::{EventParams, PortAction, Sharing, UnbindOption};
-use cxlab_system::system::{Notes, System};
+use cxlab_system::system::{RecordOptions, System};
 
 use crate::swarm::Draw;
 
 /// A row for each request of a run that keeps values, with the values stored and loaded.
 pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
-    let notes = Notes {
+    let notes = RecordOptions {
         rows: true,
         values: true,
         states: false,

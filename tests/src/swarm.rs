@@ -501,7 +501,9 @@ pub fn may_wait(plan: &Plan, link: &PlannedLink) -> u32 {
         .into_iter()
         .filter(|class| !class.is_cache() && !class.is_io());
     classes
-        .map(|class| (u32::from(params.alone_at(windows[class.index()])) - 1) * u32::from(vcs))
+        .map(|class| {
+            (u32::from(params.standalone_threshold(windows[class.index()])) - 1) * u32::from(vcs)
+        })
         .sum()
 }
 

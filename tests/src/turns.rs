@@ -7,7 +7,7 @@ use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_fabric::switch::QueueHead;
 use cxlab_plan::Plan;
-use cxlab_system::system::{Node, Notes, System};
+use cxlab_system::system::{Node, RecordOptions, System};
 
 /// Largest number of requests that arrived later than a request of the
 /// log but got their turn earlier.
@@ -19,7 +19,7 @@ pub fn most_overtaken(log: &[WaitLogEntry]) -> usize {
     let mut most = 0;
     for turn in log {
         let queue = waiting.entry(turn.waits_for).or_default();
-        if !turn.has_come {
+        if !turn.is_granted {
             queue.push((turn.request, 0));
             continue;
         }
@@ -49,7 +49,7 @@ struct Waiting {
 /// output, class and virtual channel. The system runs event by event, and each of
 /// its switches is examined in between.
 pub fn most_sent_past_a_head(plan: &Plan) -> usize {
-    let notes = Notes::default();
+    let notes = RecordOptions::default();
     let Ok(mut system) = System::build(plan, plan.scenario.seed, notes) else {
         panic!("the system builds");
     };
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn who_is_overtaken_is_counted() {
-        let turn = |tag, has_come| WaitLogEntry {
+        let turn = |tag, is_granted| WaitLogEntry {
             waits_for: WaitsFor::Line(LineAddr(1)),
             request: (PortId(0), tag),
-            has_come,
+            is_granted,
         };
         let in_order = [turn(1, false), turn(2, false), turn(1, true), turn(2, true)];
         assert_eq!(most_overtaken(&in_order), 0);

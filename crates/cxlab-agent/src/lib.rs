@@ -31,7 +31,7 @@ pub use overtaking::{OvertakingCounter, WaitTicket};
 pub use poison::PoisonedLines;
 pub use request_agent::{FailureHandling, RequestAgent};
 pub use root_ports::RootPorts;
-pub use shared::{SharedMemory, SharedShare, SharedWindows};
+pub use shared::{DeviceSharedMemory, HostSharedMemory, SharedMemory};
 pub use slab::Slab;
 pub use stats::{
     CACHE, COHERENCE, CREDITS, DEVICE_QUEUE, Failure, HOST_QUEUE, HopStats, LOCAL, MEDIA,

@@ -29,7 +29,7 @@ impl PoisonedLines {
 
     /// Records whether a line that memory supplies is poison. No cache had the line, so that
     /// is its newest value.
-    pub fn given(&self, line: LineAddr, poison: bool) {
+    pub fn supplied(&self, line: LineAddr, poison: bool) {
         self.lines(|lines| match poison {
             true => lines.insert(line),
             false => lines.remove(&line),
@@ -45,7 +45,7 @@ impl PoisonedLines {
             AccessKind::Load | AccessKind::LoadToStore | AccessKind::Atomic => self.has(line),
             AccessKind::Store | AccessKind::Push => {
                 if access.is_whole() {
-                    self.given(line, false);
+                    self.supplied(line, false);
                 }
                 false
             }

@@ -56,7 +56,7 @@ impl RootPorts {
 
     /// Prefetches the outgoing queue before a message is sent.
     #[inline]
-    pub fn fetch(&self) {
+    pub fn prefetch(&self) {
         if let [only] = &self.outboxes[..] {
             prefetch(only);
         }

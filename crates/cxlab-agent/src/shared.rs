@@ -43,14 +43,14 @@ impl SharedMemory {
 
 /// One host's view of the shared memory.
 #[derive(Clone, Debug)]
-pub struct SharedWindows {
+pub struct HostSharedMemory {
     /// The data that devices hold.
     pub memory: SharedMemory,
     /// Ranges of the host's addresses that are shared: first line, and the line after the last.
     pub lines: Vec<(LineAddr, LineAddr)>,
 }
 
-impl SharedWindows {
+impl HostSharedMemory {
     /// Whether a line is in shared memory.
     #[inline]
     pub fn holds(&self, line: LineAddr) -> bool {
@@ -81,7 +81,7 @@ impl SharedWindows {
 
 /// One device's view of the shared memory.
 #[derive(Clone, Debug)]
-pub struct SharedShare {
+pub struct DeviceSharedMemory {
     /// The data that devices hold.
     pub memory: SharedMemory,
     /// Edge port of the device.
@@ -91,7 +91,7 @@ pub struct SharedShare {
     pub hosts: Vec<(PortId, Dpa, Dpa)>,
 }
 
-impl SharedShare {
+impl DeviceSharedMemory {
     /// Moves the bytes of a request when the medium accepts it. Requests outside the
     /// shared ranges move none.
     pub fn access(&self, dpa: Dpa, write: bool, request: &Message) {
@@ -113,9 +113,9 @@ impl SharedShare {
 }
 
 /// Each device that shares the memory saves it; all saved copies are equal.
-impl SaveState for SharedShare {
+impl SaveState for DeviceSharedMemory {
     fn save(&self, out: &mut StateWriter) {
-        let SharedShare {
+        let DeviceSharedMemory {
             memory,
             device: _,
             hosts: _,
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_store_is_seen_when_it_was_written_back_and_the_line_fetched_again() {
         let memory = SharedMemory::default();
-        let windows = |first: u64| SharedWindows {
+        let windows = |first: u64| HostSharedMemory {
             memory: memory.clone(),
             lines: vec![(LineAddr(first), LineAddr(first + 4))],
         };
@@ -157,7 +157,7 @@ mod tests {
             host.holds(LineAddr(3)) && !host.holds(LineAddr(4)) && !other_host.holds(LineAddr(62))
         );
         let (mine, theirs) = (Image::new(), Image::new());
-        let device = SharedShare {
+        let device = DeviceSharedMemory {
             memory: memory.clone(),
             device: PortId(9),
             hosts: vec![(PortId(1), Dpa(0), Dpa(256)), (PortId(2), Dpa(0), Dpa(256))],
@@ -184,14 +184,14 @@ mod tests {
     #[test]
     fn requests_of_others_and_beside_the_region_change_nothing() {
         let memory = SharedMemory::default();
-        let device = SharedShare {
+        let device = DeviceSharedMemory {
             memory: memory.clone(),
             device: PortId(9),
             hosts: vec![(PortId(1), Dpa(64), Dpa(128))],
         };
         let (image, windows) = (
             Image::new(),
-            SharedWindows {
+            HostSharedMemory {
                 memory: memory.clone(),
                 lines: vec![(LineAddr(0), LineAddr(8))],
             },

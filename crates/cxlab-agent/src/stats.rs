@@ -235,7 +235,7 @@ pub struct RequesterStats {
     pub late_denied_ever: u64,
     /// Latency of served operations of several lines, from the issue of the first line to the
     /// completion of the last; each line also counts as a request. `None` while there is none.
-    pub whole_latency: Option<Box<LatencyProbe>>,
+    pub multi_line_latency: Option<Box<LatencyProbe>>,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
     /// Lines that were read in vain; not counted as requests.
@@ -257,7 +257,7 @@ impl RequesterStats {
 
     /// Prefetches the statistics of requests that crossed `hops` links, before one completes.
     #[inline]
-    pub fn fetch(&self, hops: u16) {
+    pub fn prefetch(&self, hops: u16) {
         if let Some(hops) = self.by_hops.get(usize::from(hops)) {
             prefetch(hops);
         }
@@ -304,8 +304,8 @@ impl RequesterStats {
         self.cut_off.merge(&other.cut_off);
         self.poisoned.merge(&other.poisoned);
         self.denied.merge(&other.denied);
-        if let Some(other) = &other.whole_latency {
-            self.whole_latency.get_or_insert_default().merge(other);
+        if let Some(other) = &other.multi_line_latency {
+            self.multi_line_latency.get_or_insert_default().merge(other);
         }
         for (sum, stage) in self.stages_ps.iter_mut().zip(other.stages_ps) {
             *sum += stage;

@@ -79,7 +79,7 @@ impl Wire {
         let credits = MessageClass::ALL.map(|class| {
             let window = windows[class.channel().index()];
             // A sixteenth of the credits gathers at the receiver before they ride back.
-            let at_hand = window - params.rides_at(window).min(window - 1);
+            let at_hand = window - params.piggyback_threshold(window).min(window - 1);
             f64::from(at_hand) * f64::from(vcs)
         });
         let [short, long] = params.packet.sizes().map(|bytes| bytes as f64);

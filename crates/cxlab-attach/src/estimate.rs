@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::fabric::{Answer, Demand};
+use crate::fabric::{Demand, PoolResponse};
 use crate::model::{BlockUse, LocalLineTime, WindowUse};
 use crate::reuse::WindowTrace;
 
@@ -311,7 +311,7 @@ impl Estimate {
     /// wait, less what computing hides. Or it is the time that the fabric needs for the lines
     /// beyond the program's own time for them, if that is more. Pool 0 is this machine's own
     /// memory and adds nothing.
-    pub fn delay(&self, answers: &[Answer], machine: &Machine) -> f64 {
+    pub fn delay(&self, answers: &[PoolResponse], machine: &Machine) -> f64 {
         let added = answers.iter().enumerate().map(|(pool, answer)| match pool {
             0 => 0.0,
             _ => (answer.latency_ns - machine.local_ns).max(0.0),

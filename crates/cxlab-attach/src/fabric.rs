@@ -33,7 +33,7 @@ pub fn under_way(demand: &[Demand], reads: f64) -> f64 {
 
 /// Response of a pool to a demand.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Answer {
+pub struct PoolResponse {
     /// Latency of a read at that demand, measured at the core.
     pub latency_ns: f64,
     /// Time that the fabric needs for the lines, divided by the time in which the program requested
@@ -51,7 +51,7 @@ pub trait Fabric {
     fn pool_of(&self, offset: u64) -> usize;
     /// Response of each pool at a demand, for a program with at most `under_way` lines in flight.
     /// The demand of pool 0 is ignored.
-    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer>;
+    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<PoolResponse>;
 }
 
 /// Rounds in which load and delay are made to agree.
@@ -65,8 +65,8 @@ pub(crate) fn settled(
     lines: &[Demand],
     (reads, threads): (f64, f64),
     running_ns: f64,
-    delay: &dyn Fn(&[Answer]) -> f64,
-) -> Vec<Answer> {
+    delay: &dyn Fn(&[PoolResponse]) -> f64,
+) -> Vec<PoolResponse> {
     let mut at = |time_ns: f64| {
         let time_ns = time_ns.max(1.0);
         let demand: Vec<Demand> = lines.iter().map(|lines| lines.over(time_ns)).collect();
@@ -103,8 +103,8 @@ pub(crate) mod tests {
             1 + (offset >> 20) as usize % (self.0.len() - 1)
         }
 
-        fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
-            let answer = |latency_ns: &f64| Answer {
+        fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<PoolResponse> {
+            let answer = |latency_ns: &f64| PoolResponse {
                 latency_ns: *latency_ns,
                 stretch: self.1,
             };

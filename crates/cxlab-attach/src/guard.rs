@@ -17,7 +17,7 @@ use crate::doctor;
 use crate::estimate::RECENT;
 use crate::fabric::Fabric;
 use crate::images::to_addresses;
-use crate::kept::{self, MachineMeasurements};
+use crate::measurement_cache::{self, MachineMeasurements};
 use crate::meter::{EventStart, Events, OpenEvents};
 use crate::model::Overlap;
 use crate::placement::Placement;
@@ -167,7 +167,8 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
                 .to_owned(),
         )
     };
-    let (measured, kept) = kept::measured(options.recalibrate).ok_or_else(no_memory)?;
+    let (measured, kept) =
+        measurement_cache::measured(options.recalibrate).ok_or_else(no_memory)?;
     let MachineMeasurements {
         latency,
         overlap,

@@ -3,7 +3,7 @@
 //! Unmodified programs run natively, and cxlab traces their threads. Now and then a thread is single-stepped
 //! over a few thousand instructions, every address of which is decoded ([`model`]). Such a window says how
 //! long the program waits for memory and for which pool ([`placement`]), how it goes on from there
-//! ([`onward`]), and how many lines it uses of the pages that it touches ([`density`]). The program's
+//! ([`extrapolation`]), and how many lines it uses of the pages that it touches ([`density`]). The program's
 //! progress is read from its registers ([`progress`]), or else from its CPU time. Latency and bandwidth come from the analytic form of the fabric ([`fabric`]). Together they give the delay
 //! that CXL memory would have added ([`estimate`]). The thread that used the time is held for that delay,
 //! which is accounted to the nanosecond ([`ledger`]).
@@ -19,12 +19,12 @@
 
 pub mod density;
 pub mod estimate;
+pub mod extrapolation;
 pub mod fabric;
 pub mod ledger;
 pub mod locality;
 pub mod located;
 pub mod model;
-pub mod onward;
 pub mod placement;
 pub mod profile;
 pub mod progress;
@@ -43,7 +43,7 @@ cfg_if::cfg_if! {
         pub mod doctor;
         mod guard;
         mod images;
-        mod kept;
+        mod measurement_cache;
         mod maps;
         pub mod meter;
         mod prices;
@@ -60,7 +60,7 @@ cfg_if::cfg_if! {
 
         pub use guard::{AttachError, AttachOutcome, Options, attach};
         pub use images::to_addresses;
-        pub use kept::{is_this_machine, this_machine};
+        pub use measurement_cache::{is_this_machine, this_machine};
         pub use sys::die_by;
     }
 }

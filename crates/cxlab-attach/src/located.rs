@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::extrapolation::extrapolate;
 use crate::fabric::Fabric;
 use crate::model::Window;
-use crate::onward::go_on;
 use crate::placement::{Layout, Placement};
 use crate::recording::{PhaseRecord, Recording, StackUse, WindowRecord};
 use crate::share;
@@ -100,7 +100,7 @@ fn phase_of(
         let model = Window::new(added.len(), recording.overlap).with_cached(cached);
         let model = model.observing();
         let steps = window.steps.clone();
-        let used = go_on(model, steps, window.before, &mut |address| {
+        let used = extrapolate(model, steps, window.before, &mut |address| {
             layout.pool(address, fabric)
         });
         if used.instructions == 0 {

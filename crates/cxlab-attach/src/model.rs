@@ -282,7 +282,7 @@ pub struct WindowUse {
     /// Number of instructions.
     pub instructions: u64,
     /// Number of instructions that the program was seen to execute. The
-    /// others are extrapolated ([`crate::onward`]).
+    /// others are extrapolated ([`crate::extrapolation`]).
     pub seen: u64,
     /// Use of each pool.
     pub pools: Vec<PoolUse>,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::estimate::{Estimate, PhaseId, demand};
-use crate::fabric::{Answer, Demand, Fabric, under_way};
+use crate::fabric::{Demand, Fabric, PoolResponse, under_way};
 use crate::meter::MeteredMisses;
 use crate::process::{Facts, MissRule, Process};
 use crate::recorder::{self, Recorder};
@@ -87,7 +87,7 @@ struct PoolSum {
 pub(crate) struct Prices<'a> {
     pub(crate) fabric: &'a mut dyn Fabric,
     pub(crate) facts: Facts,
-    answers: Vec<Answer>,
+    answers: Vec<PoolResponse>,
     /// Number of responses from the fabric.
     number: u64,
     /// Number of lines requested since the last request to the fabric, by pool.
@@ -144,7 +144,7 @@ impl<'a> Prices<'a> {
     /// price yet: for that, as much as the time itself, if any pool adds something.
     pub(crate) fn most_owed_ns(&self, open_ns: f64) -> f64 {
         let adds =
-            |answer: &Answer| answer.latency_ns > self.facts.local_ns || answer.stretch > 1.0;
+            |answer: &PoolResponse| answer.latency_ns > self.facts.local_ns || answer.stretch > 1.0;
         let any = self.answers.iter().skip(1).any(adds);
         self.priced.most_ns + if any { open_ns } else { 0.0 }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::calibrate::Curve;
 use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, Rate, fitting};
-use crate::fabric::{Answer, Fabric};
+use crate::fabric::{Fabric, PoolResponse};
 use crate::locality::{Locality, WatchedPhase};
 use crate::maps;
 use crate::model::{LocalLineTime, Overlap, Window, WindowUse};
@@ -140,7 +140,7 @@ pub(crate) enum MissRule {
 
 impl WindowEstimate {
     /// Delay of a nanosecond of CPU time, and its bounds, for the fabric's response of that number.
-    pub(crate) fn delay(&mut self, answers: &[Answer], number: u64) -> [f64; 3] {
+    pub(crate) fn delay(&mut self, answers: &[PoolResponse], number: u64) -> [f64; 3] {
         let known = self.delay.filter(|(known, _)| *known == number);
         let (_, delay) = known.unwrap_or_else(|| {
             let of = |estimate: &Estimate| estimate.delay(answers, &self.machine);

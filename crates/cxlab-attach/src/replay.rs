@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 
 use crate::estimate::Estimate;
-use crate::fabric::{Answer, Demand, Fabric, settled};
+use crate::extrapolation::extrapolate;
+use crate::fabric::{Demand, Fabric, PoolResponse, settled};
 use crate::located::LocatedPhase;
 use crate::model::{Window, WindowUse};
-use crate::onward::go_on;
 use crate::placement::{Layout, PAGE, Placement};
 use crate::recording::{Mappings, PhaseRecord, Recording, WindowRecord};
 use crate::{GOLDEN, drawn};
@@ -146,7 +146,7 @@ pub fn cost(recording: &Recording, fabric: &mut dyn Fabric, choice: Choice) -> C
     }
     let threads = recording.threads.max(1.0);
     let running_ns = recording.running_ns.max(recording.cpu_ns / threads);
-    let delay = |answers: &[Answer]| -> f64 {
+    let delay = |answers: &[PoolResponse]| -> f64 {
         let phases = recording.phases.iter().zip(&estimates);
         let delays = phases.filter_map(|(phase, estimate)| {
             let (estimate, machine) = (estimate.as_ref()?, phase.machine.as_ref()?);
@@ -193,7 +193,7 @@ fn windows(
         };
         let cached = window.cached.iter().copied().collect();
         let model = Window::new(pools, recording.overlap).with_cached(cached);
-        let used = go_on(model, window.steps.clone(), window.before, &mut find);
+        let used = extrapolate(model, window.steps.clone(), window.before, &mut find);
         Some((share, used))
     };
     let windows = |phase: &PhaseRecord| phase.shares().filter_map(of).collect();

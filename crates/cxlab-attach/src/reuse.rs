@@ -19,8 +19,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
+use crate::extrapolation::{extrapolate, touched};
 use crate::model::{Step, Touch, Window, WindowUse};
-use crate::onward::{go_on, touched};
 
 /// Number of windows of a process that are remembered (*assumed*: some thousand lines, which are a
 /// small part of a last level cache).
@@ -109,14 +109,14 @@ impl WindowTrace {
         last.into_values().collect()
     }
 
-    /// Memory use of the window, extended as [`crate::onward`] says. `find` gives the pool of an address in
+    /// Memory use of the window, extended as [`crate::extrapolation`] says. `find` gives the pool of an address in
     /// which the program has not been yet.
     pub fn analyse(&self, window: Window, find: &mut dyn FnMut(u64) -> Option<usize>) -> WindowUse {
         let mut pool = |address: u64| {
             let known = self.pools.get(&(address / 64)).copied();
             known.or_else(|| find(address))
         };
-        go_on(window, self.steps.clone(), self.before, &mut pool)
+        extrapolate(window, self.steps.clone(), self.before, &mut pool)
     }
 }
 

@@ -13,8 +13,8 @@ use std::process::Command;
 use object::read::{Object as _, ObjectSymbol as _, ReadCache};
 
 use crate::images::Images;
-use crate::kept;
 use crate::maps::Mapping;
+use crate::measurement_cache;
 use crate::sys::{self, Tid};
 
 const SOURCE: &str = include_str!("../preload/sites.c");
@@ -34,9 +34,9 @@ const SITES: u32 = 65_536;
 /// # Errors
 /// A sentence that says why there is none.
 pub(crate) fn library() -> Result<PathBuf, String> {
-    let folder =
-        kept::folder().ok_or("neither XDG_CACHE_HOME nor HOME is set, so that it has no place")?;
-    let path = folder.join(format!("sites-{}.so", kept::check_sum(SOURCE)));
+    let folder = measurement_cache::folder()
+        .ok_or("neither XDG_CACHE_HOME nor HOME is set, so that it has no place")?;
+    let path = folder.join(format!("sites-{}.so", measurement_cache::check_sum(SOURCE)));
     if is_ours(&path) {
         return Ok(path);
     }
@@ -66,7 +66,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 fn compile(folder: &Path, path: &Path) -> io::Result<()> {
-    kept::make(folder)?;
+    measurement_cache::make(folder)?;
     let own = sys::own();
     let source = path.with_extension(format!("{own}.c"));
     let part = path.with_extension(format!("{own}.part"));

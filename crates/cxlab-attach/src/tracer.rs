@@ -237,11 +237,11 @@ impl<'a> Tracer<'a> {
             }
             Status::Event(libc::PTRACE_EVENT_EXEC, _) => {
                 self.exec(tid);
-                self.go_on(tid, 0, false);
+                self.resume(tid, 0, false);
             }
             Status::Event(libc::PTRACE_EVENT_EXIT, _) => self.settle(tid),
-            Status::Event(event, _) => self.go_on(tid, 0, event == libc::PTRACE_EVENT_STOP),
-            Status::Signal(signal) => self.go_on(tid, signal, false),
+            Status::Event(event, _) => self.resume(tid, 0, event == libc::PTRACE_EVENT_STOP),
+            Status::Signal(signal) => self.resume(tid, signal, false),
             Status::Exited(_) | Status::Killed(_) => {}
         }
     }
@@ -279,7 +279,7 @@ impl<'a> Tracer<'a> {
 
     /// Does with a stopped thread what it was asked to stop for, and resumes it with a signal. Any
     /// stop serves, because it replaces the one asked for.
-    fn go_on(&mut self, tid: Tid, signal: i32, plain: bool) {
+    fn resume(&mut self, tid: Tid, signal: i32, plain: bool) {
         let since = Instant::now();
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;

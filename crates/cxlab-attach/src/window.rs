@@ -1,6 +1,6 @@
 //! Exact windows: a stopped thread is single-stepped over some hundred to a few
 //! thousand instructions, each of which is decoded before it executes.
-//! [`crate::onward`] extrapolates from there.
+//! [`crate::extrapolation`] extrapolates from there.
 //!
 //! A window ends before the program enters the kernel or uses the trap flag, when a signal arrives, after
 //! [`INSTRUCTIONS`], or after [`TIME`], whichever is first.

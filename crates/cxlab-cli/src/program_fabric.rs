@@ -1,6 +1,6 @@
 //! A plan's pools as an attached program meets them.
 
-use cxlab_attach::fabric::{Answer, Demand, Fabric};
+use cxlab_attach::fabric::{Demand, Fabric, PoolResponse};
 use cxlab_system::analytic::{PlanFabric, PoolDemand};
 
 /// The analytic form behind the seam of `cxlab-attach`.
@@ -15,14 +15,14 @@ impl Fabric for ProgramFabric<'_> {
         self.0.pool_of(offset)
     }
 
-    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer> {
+    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<PoolResponse> {
         let of_pool = |one: &Demand| PoolDemand {
             reads_per_ns: one.reads_per_ns,
             writes_per_ns: one.writes_per_ns,
         };
         let demand: Vec<PoolDemand> = demand.iter().map(of_pool).collect();
         let answers = self.0.answer(&demand, under_way).into_iter();
-        let answer = |one: cxlab_system::analytic::PoolAnswer| Answer {
+        let answer = |one: cxlab_system::analytic::PoolResponse| PoolResponse {
             latency_ns: one.latency_ns,
             stretch: one.stretch,
         };

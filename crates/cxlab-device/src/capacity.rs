@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_agent::SharedShare;
+use cxlab_agent::DeviceSharedMemory;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Picos, SimTime};
@@ -225,7 +225,7 @@ impl ChangeTimeline {
 /// data, 0 before any store and after a scrub. A request accesses them when the medium accepts it.
 pub(crate) struct LineValues {
     stand_ins: Option<BTreeMap<Dpa, u16>>,
-    shared: Option<SharedShare>,
+    shared: Option<DeviceSharedMemory>,
 }
 
 save_state!(LineValues {
@@ -236,7 +236,7 @@ save_state!(LineValues {
 impl LineValues {
     /// Contents with or without stand-ins; `None` if neither stand-ins nor
     /// shared memory are present.
-    pub(crate) fn new(stand_ins: bool, shared: Option<SharedShare>) -> Option<LineValues> {
+    pub(crate) fn new(stand_ins: bool, shared: Option<DeviceSharedMemory>) -> Option<LineValues> {
         let stand_ins = stand_ins.then(BTreeMap::new);
         (stand_ins.is_some() || shared.is_some()).then_some(LineValues { stand_ins, shared })
     }

@@ -12,8 +12,8 @@ mod speculation;
 mod waits;
 
 pub use accelerator::{
-    Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
-    HmcParams, LinePrefetchChoice, MOST_PASSED_FLIPS, OwnMemoryClass, OwnMemoryConfig,
+    Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, AttachedMemoryClass,
+    AttachedMemoryConfig, DmaParams, DmcParams, HmcParams, LinePrefetchChoice, MOST_PASSED_FLIPS,
 };
 pub use capacity::{CapacityChange, CapacityEvent, DeviceChange, DeviceChangeKind};
 pub use coherent_device::{

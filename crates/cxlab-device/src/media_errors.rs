@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_engine::rng::Lots;
+use cxlab_engine::rng::BernoulliTrials;
 use cxlab_engine::units::{Dpa, LINE_BYTES};
 use cxlab_protocol::{CacheMeta, Message, Opcode};
 use schemars::JsonSchema;
@@ -39,7 +39,7 @@ pub struct MediaErrorStats {
 /// The lines of a medium that cannot be read.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct MediaErrors {
-    lots: Lots,
+    lots: BernoulliTrials,
     /// Lines whose state is known, by injection or because they were written.
     known: BTreeMap<u64, bool>,
     pub(crate) stats: MediaErrorStats,
@@ -50,7 +50,7 @@ impl MediaErrors {
     pub(crate) fn new(params: &MediaErrorParams, seed: u64, name: &str) -> MediaErrors {
         let lines = params.poison.iter().map(|dpa| (dpa / LINE_BYTES, true));
         MediaErrors {
-            lots: Lots::new(seed, &format!("{name}/media errors"), params.rate),
+            lots: BernoulliTrials::new(seed, &format!("{name}/media errors"), params.rate),
             known: lines.collect(),
             stats: MediaErrorStats::default(),
         }
@@ -58,7 +58,7 @@ impl MediaErrors {
 
     fn is_poison(&self, line: u64) -> bool {
         let known = self.known.get(&line).copied();
-        known.unwrap_or_else(|| self.lots.has_drawn(line))
+        known.unwrap_or_else(|| self.lots.succeeds(line))
     }
 
     /// Counts a read of a line, and returns whether the line is poison.

@@ -115,7 +115,7 @@ pub trait Preset: DeserializeOwned {
 }
 
 /// The schema of a choice among parts: one constant for each.
-pub fn one_part_of(parts: &[Part]) -> schemars::Schema {
+pub fn preset_schema(parts: &[Part]) -> schemars::Schema {
     let alternatives = parts.iter().map(|part| {
         let description = format!("{} {} {}", part.summary, part.source, part.validated);
         json!({
@@ -171,7 +171,7 @@ macro_rules! preset {
             }
 
             fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
-                $crate::catalog::one_part_of(<$name as $crate::catalog::Preset>::PARTS)
+                $crate::catalog::preset_schema(<$name as $crate::catalog::Preset>::PARTS)
             }
         }
     };
@@ -190,7 +190,7 @@ pub fn find_part(parts: &'static [Part], name: &str) -> Result<&'static Part, St
 /// Writes the values of the table `given` over those of the table `there`, and so for tables in tables. A
 /// value that is not a table replaces the old one, as does a table of another `kind`, whose keys mean
 /// other things.
-pub fn lay_over(there: &mut Value, given: Value) {
+pub fn merge_table(there: &mut Value, given: Value) {
     let differ = |(there, given): (&Value, &Value)| there != given;
     let kinds = there.get("kind").zip(given.get("kind"));
     if kinds.is_some_and(differ) {
@@ -200,7 +200,7 @@ pub fn lay_over(there: &mut Value, given: Value) {
     match (there, given) {
         (Value::Object(there), Value::Object(given)) => {
             for (key, value) in given {
-                lay_over(there.entry(key).or_insert(Value::Null), value);
+                merge_table(there.entry(key).or_insert(Value::Null), value);
             }
         }
         (there, given) => *there = given,
@@ -211,13 +211,13 @@ pub fn lay_over(there: &mut Value, given: Value) {
 ///
 /// # Errors
 /// If the value is not a table, or if the preset is unknown.
-pub fn over_preset<'de, P: Preset, D: Deserializer<'de>>(table: D) -> Result<Value, D::Error> {
+pub fn with_preset<'de, P: Preset, D: Deserializer<'de>>(table: D) -> Result<Value, D::Error> {
     let given: Map<String, Value> = serde::Deserialize::deserialize(table)?;
     let mut all = match given.get("preset") {
         None | Some(Value::Null) => return Ok(Value::Object(given)),
         Some(name) => P::deserialize(name).map_err(D::Error::custom)?.keys(),
     };
-    lay_over(&mut all, Value::Object(given));
+    merge_table(&mut all, Value::Object(given));
     Ok(all)
 }
 
@@ -237,7 +237,7 @@ macro_rules! with_preset {
             fn deserialize<D: ::serde::Deserializer<'de>>(
                 deserializer: D,
             ) -> Result<Self, D::Error> {
-                let all = $crate::catalog::over_preset::<$preset, D>(deserializer)?;
+                let all = $crate::catalog::with_preset::<$preset, D>(deserializer)?;
                 $params::deserialize(all).map_err(::serde::de::Error::custom)
             }
         }

@@ -2,13 +2,14 @@
 
 mod ctx;
 mod hints;
-mod lane;
+mod partition_events;
 
 pub(crate) use ctx::NOWHERE;
 pub use ctx::{Ctx, ReservedWake};
-pub use hints::{ExecutionHints, HandOver};
-pub(crate) use lane::{
-    Account, Blocks, Body, CrossEvent, Lane, NO_BLOCK, Outgoing, Route, combine_digests,
+pub use hints::{ExecutionHints, KeptPayloads};
+pub(crate) use partition_events::{
+    Blocks, Body, ComponentRecord, CrossEvent, NO_BLOCK, Outgoing, PartitionEvents, Route,
+    combine_digests,
 };
 
 use crate::units::Picos;
@@ -119,7 +120,7 @@ pub trait Component: Send + 'static {
     type Payload: Payload;
 
     /// Called once at time zero, before any event, in the order of component numbers. Called again when
-    /// the simulation is [started again](crate::Simulation::start_again).
+    /// the simulation is [started again](crate::Simulation::restart).
     fn start(&mut self, ctx: &mut Ctx<'_, Self::Payload>);
 
     /// A payload arrives at `port`.
@@ -151,7 +152,7 @@ pub trait Component: Send + 'static {
 
     /// How payloads that the component [keeps](Ctx::keep) move to another queue. A component that never
     /// keeps a payload needs none, which is the default.
-    fn hand_over(&mut self) -> Option<&mut dyn HandOver<Self::Payload>> {
+    fn hand_over(&mut self) -> Option<&mut dyn KeptPayloads<Self::Payload>> {
         None
     }
 }
@@ -160,7 +161,7 @@ pub trait Component: Send + 'static {
 /// ([`Ctx::send_kept`]) or drops it ([`Ctx::forget`]).
 ///
 /// The default value stands for no payload. A component that stores values of this type between two
-/// events implements [`HandOver`].
+/// events implements [`KeptPayloads`].
 #[derive(PartialEq, Eq, Default, Debug)]
 pub struct KeptPayload(pub(crate) u32);
 

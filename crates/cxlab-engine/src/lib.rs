@@ -368,9 +368,10 @@ pub mod state;
 pub mod units;
 
 pub use component::{
-    Component, ComponentId, Ctx, ExecutionHints, HandOver, KeptPayload, Payload, ReservedWake, Wire,
+    Component, ComponentId, Ctx, ExecutionHints, KeptPayload, KeptPayloads, Payload, ReservedWake,
+    Wire,
 };
-pub use partition::{Partition, partition};
+pub use partition::{Partitioning, partition};
 pub use prefetch::{CACHE_LINE, prefetch, prefetch_first};
 pub use simulation::{
     GatherError, LocalRank, Monitor, Outcome, Ranks, Simulation, Stop, Threads, Windows,

@@ -6,7 +6,7 @@ use crate::units::Picos;
 
 /// A division of the components of a system into parts, one for each thread or rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Partition {
+pub struct Partitioning {
     /// The part of each component, by component number.
     pub part_of: Vec<u16>,
     /// Number of parts: at least one, at most the number requested.
@@ -15,10 +15,10 @@ pub struct Partition {
     pub lookahead: Option<Picos>,
 }
 
-impl Partition {
+impl Partitioning {
     /// All components in one part.
-    pub fn undivided(components: usize) -> Partition {
-        Partition {
+    pub fn single(components: usize) -> Partitioning {
+        Partitioning {
             part_of: vec![0; components],
             parts: 1,
             lookahead: None,
@@ -66,10 +66,10 @@ pub fn partition(
     weights: &[u64],
     parts: usize,
     together: &[(usize, usize)],
-) -> Partition {
+) -> Partitioning {
     let parts = parts.clamp(1, wires.len().max(1));
     if parts == 1 {
-        return Partition::undivided(wires.len());
+        return Partitioning::single(wires.len());
     }
     let mut latencies: Vec<u64> = wires
         .iter()
@@ -91,7 +91,7 @@ pub fn partition(
         let division = deal(wires, weights, parts, &cluster_of);
         (division.busiest(weights), division)
     });
-    let mut divisions: Vec<(u64, Partition)> = divisions.collect();
+    let mut divisions: Vec<(u64, Partitioning)> = divisions.collect();
     let most_parts = divisions.iter().map(|(_, division)| division.parts).max();
     divisions.retain(|(_, division)| Some(division.parts) == most_parts);
     let most_even = divisions
@@ -103,11 +103,11 @@ pub fn partition(
     let mut divisions = divisions.into_iter();
     let even_enough = divisions.find(|(busiest, _)| busiest * 100 <= most_even * UNEVEN);
     let division = even_enough.map(|(_, division)| division);
-    division.unwrap_or_else(|| Partition::undivided(wires.len()))
+    division.unwrap_or_else(|| Partitioning::single(wires.len()))
 }
 
 /// Distributes clusters over parts, each to the part with the least weight.
-fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]) -> Partition {
+fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]) -> Partitioning {
     let mut weight_of_cluster = vec![0u64; wires.len()];
     for (component, cluster) in cluster_of.iter().enumerate() {
         weight_of_cluster[*cluster] += weights[component];
@@ -134,7 +134,7 @@ fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]
         .filter(|(from, wire)| part_of[*from] != part_of[wire.peer.0 as usize])
         .map(|(_, wire)| wire.min_latency)
         .min();
-    Partition {
+    Partitioning {
         part_of,
         parts: used,
         lookahead,
@@ -191,7 +191,7 @@ mod tests {
     use crate::component::ComponentId;
 
     /// Divides with the weights of a simulation that has not run: one plus the number of wires.
-    fn divide(wires: &[Vec<Wire>], parts: usize, together: &[(usize, usize)]) -> Partition {
+    fn divide(wires: &[Vec<Wire>], parts: usize, together: &[(usize, usize)]) -> Partitioning {
         let weights: Vec<u64> = wires.iter().map(|wires| 1 + wires.len() as u64).collect();
         partition(wires, &weights, parts, together)
     }

@@ -29,7 +29,7 @@ impl StreamRng {
     ///
     /// It depends on the name and on the next number of this stream, and draws no number. So parts may be
     /// added or removed without a change to the component or to other parts.
-    pub fn part(&self, name: &str) -> StreamRng {
+    pub fn substream(&self, name: &str) -> StreamRng {
         StreamRng::new(self.clone().next_u64(), name)
     }
 
@@ -73,22 +73,22 @@ impl SaveState for StreamRng {
 /// Random yes-or-no decisions with numbers. The seed, a name and the number alone determine a decision,
 /// so it is the same whenever and however often it is queried.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Lots {
+pub struct BernoulliTrials {
     key: u64,
     probability: f64,
 }
 
-impl Lots {
+impl BernoulliTrials {
     /// Decisions that are yes with this probability, 0 to 1.
-    pub fn new(seed: u64, name: &str, probability: f64) -> Lots {
-        Lots {
+    pub fn new(seed: u64, name: &str, probability: f64) -> BernoulliTrials {
+        BernoulliTrials {
             key: StreamRng::new(seed, name).next_u64(),
             probability,
         }
     }
 
     /// Whether the decision of this number is yes.
-    pub fn has_drawn(&self, number: u64) -> bool {
+    pub fn succeeds(&self, number: u64) -> bool {
         let bits = mix(self.key ^ mix(number));
         ((bits >> 11) as f64) < self.probability * (1u64 << 53) as f64
     }
@@ -109,20 +109,18 @@ mod tests {
     #[test]
     fn lots_come_true_as_often_as_is_said_and_never_change() {
         for probability in [0.0, 0.001, 0.3, 1.0] {
-            let lots = Lots::new(7, "medium", probability);
-            let drawn = (0..100_000)
-                .filter(|number| lots.has_drawn(*number))
-                .count();
+            let lots = BernoulliTrials::new(7, "medium", probability);
+            let drawn = (0..100_000).filter(|number| lots.succeeds(*number)).count();
             let expected = 100_000.0 * probability;
             let off = (drawn as f64 - expected).abs();
             assert!(
                 off <= 4.0 * (expected * (1.0 - probability)).sqrt(),
                 "{drawn}"
             );
-            assert!((0..100).all(|number| lots.has_drawn(number) == lots.has_drawn(number)));
+            assert!((0..100).all(|number| lots.succeeds(number) == lots.succeeds(number)));
         }
-        let [one, other] = ["a", "b"].map(|name| Lots::new(7, name, 0.5));
-        assert!((0..100).any(|number| one.has_drawn(number) != other.has_drawn(number)));
+        let [one, other] = ["a", "b"].map(|name| BernoulliTrials::new(7, name, 0.5));
+        assert!((0..100).any(|number| one.succeeds(number) != other.succeeds(number)));
     }
 
     #[test]
@@ -136,12 +134,12 @@ mod tests {
     #[test]
     fn parts_have_streams_of_their_own_and_leave_the_owner_alone() {
         let owner = StreamRng::new(1, "host0/os");
-        let draw = |name| owner.part(name).next_u64();
+        let draw = |name| owner.substream(name).next_u64();
         assert_ne!(draw("core0"), draw("core1"));
         assert_eq!(draw("core0"), draw("core0"));
         assert_ne!(
             draw("core0"),
-            StreamRng::new(2, "host0/os").part("core0").next_u64()
+            StreamRng::new(2, "host0/os").substream("core0").next_u64()
         );
         assert_eq!(owner, StreamRng::new(1, "host0/os"));
     }

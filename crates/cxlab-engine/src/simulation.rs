@@ -1,7 +1,7 @@
 //! Runs components: sequentially, or conservatively on several threads in windows of one lookahead,
 //! with bit-identical results.
 //!
-//! The components of a partition ([`RunningPartition`]) run on one thread; `threads.rs` runs several partitions.
+//! The components of a partition ([`Partition`]) run on one thread; `threads.rs` runs several partitions.
 
 mod barrier;
 mod blocks;
@@ -22,17 +22,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::component::{
-    Account, Blocks, Body, Component, ExecutionHints, Lane, NO_BLOCK, Outgoing, Route, Wire,
-    combine_digests,
+    Blocks, Body, Component, ComponentRecord, ExecutionHints, NO_BLOCK, Outgoing, PartitionEvents,
+    Route, Wire, combine_digests,
 };
-use crate::partition::{Partition, partition};
+use crate::partition::{Partitioning, partition};
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::units::SimTime;
 use blocks::BlockArrangement;
 pub use monitor::{Monitor, Outcome, Stop};
 use pace::{Pace, Slice};
 pub use pace::{Threads, processors};
-use part::{Cell, RunningPartition};
+use part::{ComponentSlot, Partition};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
 use saved::pending;
 use threads::Workers;
@@ -125,8 +125,8 @@ const WORTH_MOVING: u64 = 5;
 /// ```
 pub struct Simulation<C: Component> {
     /// All components in the partitions of the present division, with their pending events.
-    parts: Vec<RunningPartition<C>>,
-    division: Partition,
+    parts: Vec<Partition<C>>,
+    division: Partitioning,
     /// Number of partitions that was requested when the division was made.
     requested_parts: usize,
     /// The index of each component in its partition.
@@ -173,20 +173,20 @@ impl<C: Component> Simulation<C> {
                 );
             }
         }
-        let account = |id: usize| Account {
+        let record = |id: usize| ComponentRecord {
             id: id as u32,
             local: 0,
             sequence: 0,
             digest: 0,
         };
-        let cells = components.into_iter().enumerate();
-        let cells: Vec<_> = cells
-            .map(|(id, component)| (account(id), component))
+        let slots = components.into_iter().enumerate();
+        let slots: Vec<_> = slots
+            .map(|(id, component)| (record(id), component))
             .collect();
-        let division = Partition::undivided(wires.len());
+        let division = Partitioning::single(wires.len());
         let mut simulation = Simulation {
             parts: Vec::new(),
-            sent: vec![0; cells.len()],
+            sent: vec![0; slots.len()],
             local_of: Vec::new(),
             requested_parts: 1,
             division: division.clone(),
@@ -201,7 +201,7 @@ impl<C: Component> Simulation<C> {
             processors: None,
             workers: Workers::NONE,
         };
-        simulation.make_parts(cells, division);
+        simulation.make_parts(slots, division);
         simulation
     }
 
@@ -215,7 +215,7 @@ impl<C: Component> Simulation<C> {
     /// # Panics
     /// If there is no component with this number.
     pub fn component(&self, number: usize) -> &C {
-        &self.cell(number).component
+        &self.slot(number).component
     }
 
     /// The component with this number, to be changed between runs.
@@ -223,7 +223,7 @@ impl<C: Component> Simulation<C> {
     /// # Panics
     /// If there is no component with this number.
     pub fn component_mut(&mut self, number: usize) -> &mut C {
-        &mut self.cell_mut(number).component
+        &mut self.slot_mut(number).component
     }
 
     /// Calls `visit` for every component, in the order of their numbers, between runs.
@@ -233,25 +233,25 @@ impl<C: Component> Simulation<C> {
         }
     }
 
-    fn cell(&self, number: usize) -> &Cell<C> {
+    fn slot(&self, number: usize) -> &ComponentSlot<C> {
         let part = usize::from(self.division.part_of[number]);
-        &self.parts[part].cells[self.local_of[number] as usize]
+        &self.parts[part].slots[self.local_of[number] as usize]
     }
 
-    fn cell_mut(&mut self, number: usize) -> &mut Cell<C> {
+    fn slot_mut(&mut self, number: usize) -> &mut ComponentSlot<C> {
         let part = usize::from(self.division.part_of[number]);
-        &mut self.parts[part].cells[self.local_of[number] as usize]
+        &mut self.parts[part].slots[self.local_of[number] as usize]
     }
 
     /// The time of the earliest pending event. `None` before the first run, and when no event is left.
     pub fn next_event(&mut self) -> Option<SimTime> {
-        let times = self.parts.iter().map(|part| part.lane.queue.next_time());
+        let times = self.parts.iter().map(|part| part.pending.queue.next_time());
         times.min().filter(|time| *time < u64::MAX).map(SimTime)
     }
 
     /// Makes the next run call [`Component::start`] of every component again, at the time that the last run
     /// reached. So a simulation can have phases.
-    pub fn start_again(&mut self) {
+    pub fn restart(&mut self) {
         self.started = false;
     }
 
@@ -260,7 +260,7 @@ impl<C: Component> Simulation<C> {
     ///
     /// Components are weighted by the events that they have sent so far, and before the first run by their
     /// number of wires.
-    pub fn division_together(&self, ranks: usize, together: &[(usize, usize)]) -> Partition {
+    pub fn partition_for_ranks(&self, ranks: usize, together: &[(usize, usize)]) -> Partitioning {
         partition(&self.wires, &self.weights(), ranks, together)
     }
 
@@ -269,8 +269,8 @@ impl<C: Component> Simulation<C> {
     fn weights(&self) -> Vec<u64> {
         let numbers = 0..self.local_of.len();
         let work = |number| {
-            let cell = self.cell(number);
-            (cell.account.sequence - self.sent[number]) * cell.component.hints().event_cost()
+            let slot = self.slot(number);
+            (slot.record.sequence - self.sent[number]) * slot.component.hints().event_cost()
         };
         let work: Vec<u64> = numbers.map(work).collect();
         match work.iter().all(|work| *work == 0) {
@@ -285,7 +285,7 @@ impl<C: Component> Simulation<C> {
 
     /// Runs on one thread until `events` more events have been handled, or no event is left. With
     /// block-by-block execution, the last window is completed.
-    pub fn run_some(&mut self, events: u64) {
+    pub fn run_events(&mut self, events: u64) {
         self.begin();
         self.divide(1);
         self.parts[0].advance(u64::MAX, events);
@@ -430,7 +430,7 @@ impl<C: Component> Simulation<C> {
         pause: &mut dyn FnMut() -> bool,
         monitor: &Monitor,
     ) -> Option<bool> {
-        let blocks = self.parts.iter().map(|part| part.lane.queue.blocks());
+        let blocks = self.parts.iter().map(|part| part.pending.queue.blocks());
         let blocks = blocks.max().unwrap_or(1) as u64;
         monitor.blocks.fetch_max(blocks, Ordering::Relaxed);
         if let [only_part] = &mut self.parts[..] {
@@ -480,7 +480,7 @@ impl<C: Component> Simulation<C> {
     /// are in one partition then.
     fn begin(&mut self) {
         if !self.started {
-            self.rearrange(Partition::undivided(self.local_of.len()), self.dense);
+            self.rearrange(Partitioning::single(self.local_of.len()), self.dense);
             self.requested_parts = 1;
             self.next_balance_check = 0;
         }
@@ -510,7 +510,7 @@ impl<C: Component> Simulation<C> {
     fn sequences(&self) -> Vec<u64> {
         let numbers = 0..self.local_of.len();
         numbers
-            .map(|number| self.cell(number).account.sequence)
+            .map(|number| self.slot(number).record.sequence)
             .collect()
     }
 
@@ -535,13 +535,13 @@ impl<C: Component> Simulation<C> {
     }
 
     /// Whether events were so dense since the last check that block-by-block execution is faster.
-    fn is_dense(&self, division: &Partition) -> bool {
+    fn is_dense(&self, division: &Partitioning) -> bool {
         let (events, end) = self.last_balance_check;
         let (events, span) = (self.events - events, self.end.0 - end.0);
         let share = events / division.parts as u64;
         let members = division.members().into_iter();
         let mut parts = members.map(|members| BlockArrangement::in_blocks(&self.wires, members));
-        parts.all(|part| part.is_large() && part.pays(share, span))
+        parts.all(|part| part.is_large() && part.is_faster(share, span))
     }
 
     /// The result of a run that ended for this reason.
@@ -558,43 +558,43 @@ impl<C: Component> Simulation<C> {
 
     fn digest(&self) -> u64 {
         let numbers = 0..self.local_of.len();
-        combine_digests(numbers.map(|number| self.cell(number).account.digest))
+        combine_digests(numbers.map(|number| self.slot(number).record.digest))
     }
 
     /// Moves components and pending events to the partitions of another division.
-    fn rearrange(&mut self, division: Partition, dense: bool) {
+    fn rearrange(&mut self, division: Partitioning, dense: bool) {
         if (&division, dense) == (&self.division, self.dense) {
             return;
         }
         self.dense = dense;
-        self.parts.iter_mut().for_each(RunningPartition::take_in);
+        self.parts.iter_mut().for_each(Partition::take_kept);
         let pending = pending(&self.parts);
-        let queues = self.parts.iter().map(|part| part.lane.queue.len());
+        let queues = self.parts.iter().map(|part| part.pending.queue.len());
         assert_eq!(
             queues.sum::<usize>(),
             pending.len(),
             "a component has not taken in what it kept"
         );
         let parts = std::mem::take(&mut self.parts).into_iter();
-        let cells = parts.flat_map(|part| part.cells);
-        let mut cells: Vec<_> = cells.map(|cell| (cell.account, cell.component)).collect();
-        cells.sort_by_key(|(account, _)| account.id);
-        self.make_parts(cells, division);
+        let slots = parts.flat_map(|part| part.slots);
+        let mut slots: Vec<_> = slots.map(|slot| (slot.record, slot.component)).collect();
+        slots.sort_by_key(|(record, _)| record.id);
+        self.make_parts(slots, division);
         for (key, id, body) in pending {
             self.put_pending(key, id, body);
         }
-        self.parts.iter_mut().for_each(RunningPartition::put_back);
+        self.parts.iter_mut().for_each(Partition::restore_kept);
     }
 
     /// Makes the partitions of a division, without pending events.
-    fn make_parts(&mut self, cells: Vec<(Account, C)>, division: Partition) {
+    fn make_parts(&mut self, slots: Vec<(ComponentRecord, C)>, division: Partitioning) {
         let arrange = |members| match self.dense {
             true => BlockArrangement::in_blocks(&self.wires, members),
             false => BlockArrangement::whole(members),
         };
         let arranged: Vec<BlockArrangement> = division.members().into_iter().map(arrange).collect();
-        self.local_of = vec![0; cells.len()];
-        let mut block_of = vec![0u16; cells.len()];
+        self.local_of = vec![0; slots.len()];
+        let mut block_of = vec![0u16; slots.len()];
         let mut partitions = Vec::new();
         for (part, arrangement) in arranged.iter().enumerate() {
             let members = arrangement.blocks.iter().flatten();
@@ -608,7 +608,7 @@ impl<C: Component> Simulation<C> {
                 partitions.push(part as u16);
             }
         }
-        let mut cells: Vec<_> = cells.into_iter().map(Some).collect();
+        let mut slots: Vec<_> = slots.into_iter().map(Some).collect();
         let mut first = 0;
         let parts = arranged.into_iter().enumerate().map(|(part, arrangement)| {
             let counts: Vec<usize> = arrangement.blocks.iter().map(Vec::len).collect();
@@ -620,10 +620,10 @@ impl<C: Component> Simulation<C> {
                 port: wire.peer_port,
             };
             let part_cells = members.iter().filter_map(|number| {
-                let (mut account, component) = cells[*number].take()?;
-                account.local = self.local_of[*number];
-                Some(Cell {
-                    account,
+                let (mut record, component) = slots[*number].take()?;
+                record.local = self.local_of[*number];
+                Some(ComponentSlot {
+                    record,
                     routes: self.wires[*number].iter().map(routes).collect(),
                     component,
                 })
@@ -636,9 +636,9 @@ impl<C: Component> Simulation<C> {
                 counts,
             };
             first += blocks.counts.len() as u16;
-            RunningPartition {
-                cells: part_cells.collect(),
-                lane: Lane {
+            Partition {
+                slots: part_cells.collect(),
+                pending: PartitionEvents {
                     queue: WheelQueue::for_blocks(&blocks.counts, blocks.span, self.end.0),
                     outgoing: (0..division.parts).map(|_| Outgoing::default()).collect(),
                     partition: part as u16,
@@ -662,11 +662,13 @@ impl<C: Component> Simulation<C> {
     fn put_pending(&mut self, key: EventKey, id: u32, body: Body<C::Payload>) {
         let local = self.local_of[id as usize];
         let part = usize::from(self.division.part_of[id as usize]);
-        let lane = &mut self.parts[part].lane;
+        let pending = &mut self.parts[part].pending;
         match body {
-            Body::Payload(port, payload) => *lane.arrive(key, Target::port(local, port)) = payload,
+            Body::Payload(port, payload) => {
+                *pending.arrive(key, Target::port(local, port)) = payload
+            }
             Body::Wake(token) => {
-                lane.arrive(key, Target::wake(local, token));
+                pending.arrive(key, Target::wake(local, token));
             }
         }
     }

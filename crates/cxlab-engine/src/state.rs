@@ -53,7 +53,7 @@ impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
 /// Version of the format, raised when the meaning of a saved state or the name of a saved value changes.
-const VERSION: u32 = 33;
+const VERSION: u32 = 34;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
 /// Bytes of the SHA-256 at the end, over all bytes before it.
 const HASH: usize = 32;
@@ -76,7 +76,7 @@ pub struct Refusal {
 pub struct StateWriter {
     bytes: Vec<u8>,
     /// Whether the writer collects refusals alone, without values.
-    asks: bool,
+    refusals_only: bool,
     component: usize,
     refusals: Vec<Refusal>,
 }
@@ -87,7 +87,7 @@ impl Default for StateWriter {
         bytes.extend(VERSION.to_le_bytes());
         StateWriter {
             bytes,
-            asks: false,
+            refusals_only: false,
             component: 0,
             refusals: Vec::new(),
         }
@@ -96,16 +96,16 @@ impl Default for StateWriter {
 
 impl StateWriter {
     /// A writer that collects refusals alone: values are not written.
-    pub fn asking() -> Self {
+    pub fn refusals_only() -> Self {
         StateWriter {
-            asks: true,
+            refusals_only: true,
             ..StateWriter::default()
         }
     }
 
     /// Writes a value under a name of at most 255 bytes.
     pub fn value<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
-        if self.asks {
+        if self.refusals_only {
             return;
         }
         self.bytes.push(name.len() as u8);

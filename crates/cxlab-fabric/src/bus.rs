@@ -125,7 +125,9 @@ impl Bus {
     /// Sends queued messages, as far as wire and credits allow.
     fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
-        self.ports.iter_mut().for_each(|port| port.feed(ctx.now()));
+        self.ports
+            .iter_mut()
+            .for_each(|port| port.end_starvation(ctx.now()));
         while self.count != [0, 0] {
             if self.free > now {
                 self.wake_at(ctx, self.free);
@@ -139,7 +141,7 @@ impl Bus {
             };
             let ready = |out: usize| self.oldest_ready(out).map(|class| (out, class));
             let Some((out, class)) = ready(preferred).or_else(|| ready(1 - preferred)) else {
-                return self.starve(ctx.now());
+                return self.begin_starvation(ctx.now());
             };
             if out != self.direction {
                 self.direction = out;
@@ -167,10 +169,10 @@ impl Bus {
     }
 
     /// Records that the wire is free and no queued message has a credit.
-    fn starve(&mut self, now: SimTime) {
+    fn begin_starvation(&mut self, now: SimTime) {
         for (queues, port) in self.waiting.iter().zip(&mut self.ports) {
             let heads = queues.iter().filter_map(VecDeque::front);
-            heads.for_each(|head| port.starve(now, head.buffer()));
+            heads.for_each(|head| port.begin_starvation(now, head.buffer()));
         }
     }
 

@@ -175,23 +175,23 @@ impl Switch {
 
     /// Prefetches the state that a parcel needs which will arrive soon.
     #[inline]
-    pub fn fetch(&self, port: u16, parcel: &Parcel) {
+    pub fn prefetch(&self, port: u16, parcel: &Parcel) {
         if let Some(input) = self.outputs.get(port as usize) {
-            input.link.fetch_credits(self.vcs);
+            input.link.prefetch_credits(self.vcs);
         }
         if let Some(message) = &parcel.message {
-            self.routing.fetch(message.destination);
+            self.routing.prefetch(message.destination);
         }
     }
 
     /// Prefetches more for a parcel that will arrive sooner. Returns the output of its message, if known.
     #[inline]
-    pub fn fetch_next(&self, parcel: &Parcel) -> Option<u16> {
+    pub fn prefetch_next(&self, parcel: &Parcel) -> Option<u16> {
         let message = parcel.message.as_ref()?;
         let (source, destination) = (message.source, message.destination);
         let channel = message.channel();
-        let output = self.routing.foresee(source, destination, channel)?;
-        self.outputs.get(output as usize)?.link.fetch(self.vcs);
+        let output = self.routing.predict_output(source, destination, channel)?;
+        self.outputs.get(output as usize)?.link.prefetch(self.vcs);
         Some(output)
     }
 
@@ -254,7 +254,8 @@ impl Switch {
                 }
                 Err(Blocked::Until(time)) => out.wake_at(ctx, output, time),
                 Err(Blocked::Credits) => {
-                    out.link.starve(ctx.now(), BufferId::of(channel, vc));
+                    out.link
+                        .begin_starvation(ctx.now(), BufferId::of(channel, vc));
                 }
             }
             self.enqueue(ctx, input, output, vc, channel);
@@ -398,8 +399,8 @@ impl Switch {
         }
     }
 
-    /// Takes the queued messages out of the engine ([`cxlab_engine::HandOver::take_in`]).
-    pub fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> Parcel) {
+    /// Takes the queued messages out of the engine ([`cxlab_engine::KeptPayloads::take_kept`]).
+    pub fn take_kept(&mut self, take: &mut dyn FnMut(KeptPayload) -> Parcel) {
         for (slot, pending) in self.slab.iter_mut().enumerate() {
             if pending.kept.is_some()
                 && let Some(message) = take(std::mem::take(&mut pending.kept)).message
@@ -410,7 +411,7 @@ impl Switch {
     }
 
     /// Gives the messages back to the engine.
-    pub fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> KeptPayload) {
+    pub fn restore_kept(&mut self, keep: &mut dyn FnMut(Parcel) -> KeptPayload) {
         for (slot, message) in self.inside.drain(..) {
             let parcel = Parcel {
                 message: Some(message),
@@ -448,7 +449,7 @@ impl Switch {
         }
         let slot = self.free;
         let link = &mut self.outputs[output as usize].link;
-        link.feed(ctx.now());
+        link.end_starvation(ctx.now());
         let starved = link.starved_ps(ctx.now(), BufferId::of(channel, vc));
         let pending = &mut self.slab[slot as usize];
         self.free = pending.next;
@@ -505,7 +506,7 @@ impl Switch {
     #[inline]
     fn transmit_unless_closed(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
         let out = &mut self.outputs[output];
-        out.link.feed(ctx.now());
+        out.link.end_starvation(ctx.now());
         match out.link.transmitter.closed_until(ctx.now()) {
             Some(time) => out.wake_at(ctx, output as u16, time),
             None => self.transmit(ctx, output),
@@ -557,7 +558,7 @@ impl Switch {
                     self.outputs[input as usize].link.release(ctx, buffer);
                 }
                 Err(Blocked::Credits) => {
-                    link.starve(now, sent_to);
+                    link.begin_starvation(now, sent_to);
                     closed |= 1 << queue.buffer.0;
                 }
                 Err(Blocked::Until(time)) => {

@@ -26,7 +26,7 @@ pub mod sensitivity;
 pub mod stats;
 pub mod study;
 
-pub use demand::{Ask, Demand, DemandChoice, DemandError};
+pub use demand::{Demand, DemandChoice, DemandError, VmRequest};
 pub use fabric::{LoadCurve, LoadedFabric, PodFabric, PoolFabric};
 pub use params::{
     Exposure, FleetParams, HostParams, Monitor, Packs, SizedFor, Sizing, Slow, Spread,

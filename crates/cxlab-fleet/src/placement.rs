@@ -13,7 +13,7 @@ use hosts::Hosts;
 /// A host as a placement sees it. Its used memory is all memory of its VMs, local or not, and its
 /// capacity is its DRAM without a pool. So the preference does not depend on how memory is divided.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct HostSeen {
+pub struct HostUsage {
     /// Number of its cores.
     pub cores: u32,
     /// Number of its free cores.
@@ -40,7 +40,7 @@ pub trait Placement: std::fmt::Debug + Send + Sync {
 
     /// Rank of a host for a VM. The host with the least rank gets the VM, and among equals the
     /// first. `memory` is the VM's memory, as a share of a host's.
-    fn rank(&self, cores: u32, memory: f64, host: &HostSeen) -> f64;
+    fn rank(&self, cores: u32, memory: f64, host: &HostUsage) -> f64;
 
     /// The free memory, as a share of a host's, at which hosts with `cores_free` of `all` cores
     /// have their least rank. With the distance from it, upwards or downwards, the rank never
@@ -73,8 +73,8 @@ macro_rules! placement {
             }
 
             #[inline]
-            fn rank(&self, cores: u32, memory: f64, host: &HostSeen) -> f64 {
-                let rank: fn(u32, f64, &HostSeen) -> f64 = $rank;
+            fn rank(&self, cores: u32, memory: f64, host: &HostUsage) -> f64 {
+                let rank: fn(u32, f64, &HostUsage) -> f64 = $rank;
                 rank(cores, memory, host)
             }
 

@@ -91,7 +91,7 @@ where
 
 /// All pool policies, in the order of `cxlab list`.
 pub const CATALOG: &[Entry<Box<dyn PoolPolicy>>] = &[
-    entry::<None_>("none", "all memory is local"),
+    entry::<AllLocal>("none", "all memory is local"),
     entry::<Static>(
         "static",
         "the same part of every VM's memory is pool memory (Pond, Fig. 3)",
@@ -144,9 +144,9 @@ fn part_of(vm: &Vm, part: f64) -> u32 {
 /// All memory is local.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct None_ {}
+struct AllLocal {}
 
-impl PoolPolicy for None_ {
+impl PoolPolicy for AllLocal {
     fn wish(&self, _vm: &Vm, _host: &HostView) -> WantedPool {
         WantedPool {
             mib: 0,

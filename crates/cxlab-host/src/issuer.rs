@@ -95,7 +95,7 @@ impl Issuer {
 
     /// Prefetches the source for an issue that will come soon.
     #[inline]
-    pub(crate) fn fetch(&self) {
+    pub(crate) fn prefetch(&self) {
         prefetch(&*self.source);
     }
 

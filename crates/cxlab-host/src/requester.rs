@@ -275,29 +275,29 @@ impl Requester {
 
     /// Prefetches the state that a parcel needs which will arrive soon.
     #[inline]
-    pub fn fetch(&self, port: u16, parcel: &Parcel) {
+    pub fn prefetch(&self, port: u16, parcel: &Parcel) {
         if let Some(message) = &parcel.message
             && let Some(slot) = self.slots.get(message.tag as usize)
         {
             prefetch(slot);
         }
         if let Some(link) = self.roots.ports.get(port as usize) {
-            link.fetch(1);
+            link.prefetch(1);
         }
         prefetch_first::<{ offset_of!(Self, idle) - RequesterStats::SELDOM }, _>(self);
     }
 
     /// Prefetches more for a parcel that will arrive sooner.
     #[inline]
-    pub fn fetch_next(&self, parcel: &Parcel) {
+    pub fn prefetch_next(&self, parcel: &Parcel) {
         if let Some(message) = &parcel.message {
-            self.ledger.stats.fetch(message.hops + 1);
+            self.ledger.stats.prefetch(message.hops + 1);
         }
         if let Some(free) = self.free.last() {
             prefetch(free);
         }
-        self.roots.fetch();
-        self.issuer.fetch();
+        self.roots.prefetch();
+        self.issuer.prefetch();
     }
 
     /// Issues as much as the source offers and the limits allow. Requests a wake-up

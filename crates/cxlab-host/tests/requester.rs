@@ -330,7 +330,7 @@ fn an_operation_of_several_lines_is_done_with_its_last() {
     assert_eq!(lines, [0, 1, 2, 3, 100, 200, 201]);
     // Three lines go at once, each a nanosecond on the wire. The fourth follows when the first is back.
     let row = |line: u64| ran.rows.iter().find(|row| row.hpa == 64 * line).unwrap();
-    let operations = ran.host().stats().whole_latency.as_ref().unwrap();
+    let operations = ran.host().stats().multi_line_latency.as_ref().unwrap();
     assert_eq!(operations.count(), 2);
     let last = row(3).completed_ps;
     let latencies = last + row(201).completed_ps - row(200).issued_ps;
@@ -346,7 +346,7 @@ fn an_operation_of_several_lines_is_done_with_its_last() {
     assert_eq!(ran.issued(), [0, 0, 0, 0, 28_000]);
     // Without operations of several lines, no such latencies are recorded.
     let ran = run(params, 128, &[Some(0)], &many(4));
-    assert!(ran.host().stats().whole_latency.is_none());
+    assert!(ran.host().stats().multi_line_latency.is_none());
 }
 
 #[test]

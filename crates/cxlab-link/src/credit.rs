@@ -181,13 +181,13 @@ impl CreditReturns {
 
     /// Number of freed buffers of a window from which their credits ride on the next message: a sixteenth
     /// of the window (*assumed*), at least one.
-    pub(crate) fn rides_at(self, window: u16) -> u16 {
+    pub(crate) fn piggyback_threshold(self, window: u16) -> u16 {
         self.gathered(window / 16)
     }
 
     /// Number of freed buffers of a window from which their credits go back without a message: a quarter of
     /// the window (*assumed*), at least one.
-    pub(crate) fn alone_at(self, window: u16) -> u16 {
+    pub(crate) fn standalone_threshold(self, window: u16) -> u16 {
         self.gathered(window / 4)
     }
 
@@ -234,7 +234,7 @@ const WIDTH: u32 = 12;
 /// and the freed places of the port's own buffer, in which it receives. The state has four bytes, because
 /// every message touches one. From the lowest bit on: twelve bits for the credits at hand, twelve for
 /// credits of freed places that have not gone back, and four each for the logarithms of
-/// [`CreditReturns::rides_at`] and [`CreditReturns::alone_at`].
+/// [`CreditReturns::piggyback_threshold`] and [`CreditReturns::standalone_threshold`].
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct BufferState(u32);
 
@@ -246,7 +246,10 @@ impl BufferState {
 
     fn new(window: u16, returns: CreditReturns) -> BufferState {
         assert!(window <= MOST_IN_WINDOW, "a window of {window}");
-        let (rides, alone) = (returns.rides_at(window), returns.alone_at(window));
+        let (rides, alone) = (
+            returns.piggyback_threshold(window),
+            returns.standalone_threshold(window),
+        );
         BufferState(u32::from(window) | rides.ilog2() << Self::RIDES | alone.ilog2() << Self::ALONE)
     }
 
@@ -280,7 +283,10 @@ impl BufferState {
     fn free(&mut self) -> (bool, bool) {
         self.0 += Self::ONE_WAITING;
         let waiting = u32::from(self.waiting());
-        (self.rides(), waiting >> (self.0 >> Self::ALONE) != 0)
+        (
+            self.may_piggyback(),
+            waiting >> (self.0 >> Self::ALONE) != 0,
+        )
     }
 
     /// Takes as many waiting credits as one field of a return can express.
@@ -293,7 +299,7 @@ impl BufferState {
 
     /// Whether enough credits wait to ride on a message.
     #[inline]
-    fn rides(self) -> bool {
+    fn may_piggyback(self) -> bool {
         u32::from(self.waiting()) >> (self.0 >> Self::RIDES & 15) != 0
     }
 }
@@ -545,7 +551,7 @@ impl FlowControl {
         self.returning.1 |= field;
         let state = self.state(buffer);
         *entry = (buffer.0, state.take(returns));
-        match state.rides() {
+        match state.may_piggyback() {
             true => self.mark(buffer.0),
             false => self.unmark(buffer.0),
         }

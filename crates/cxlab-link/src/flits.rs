@@ -3,7 +3,7 @@
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::Channel;
-use cxlab_protocol::flit::{FlitFormat, OpenFlit, Placement};
+use cxlab_protocol::flit::{FlitFormat, FlitPosition, OpenFlit};
 
 use crate::errors::FlitErrors;
 use crate::timeline::{Departure, WireTimeline};
@@ -142,7 +142,7 @@ impl FlitTransmitter {
         now: u64,
         channel: Channel,
         trailer: bool,
-    ) -> Result<Placement, SimTime> {
+    ) -> Result<FlitPosition, SimTime> {
         loop {
             let was_empty = self.open.is_empty();
             let placed = match trailer {

@@ -154,7 +154,7 @@ impl Outbox {
             Blocked::Credits => {
                 // A message that becomes ready later does not wait before that time.
                 let from = ready.max(ctx.now());
-                port.starve(from, BufferId::of(message.channel(), message.vc));
+                port.begin_starvation(from, BufferId::of(message.channel(), message.vc));
             }
         }
     }
@@ -167,7 +167,7 @@ impl Outbox {
         message: Message,
         ready: SimTime,
     ) {
-        port.feed(ctx.now());
+        port.end_starvation(ctx.now());
         let class = match self.in_order {
             true => 0,
             false => message.channel().queue().index(),
@@ -220,7 +220,7 @@ impl Outbox {
         mut sent: impl FnMut(&Message, SimTime),
     ) {
         let now = ctx.now();
-        port.feed(now);
+        port.end_starvation(now);
         let mut open = self.occupied;
         let mut until = SimTime::NEVER;
         while let Some((ready, class)) = self.oldest(open) {
@@ -247,7 +247,7 @@ impl Outbox {
                     }
                 }
                 Err(Blocked::Credits) => {
-                    port.starve(now, buffer);
+                    port.begin_starvation(now, buffer);
                     open &= !(1 << class);
                 }
                 Err(Blocked::Until(time)) => {

@@ -279,7 +279,7 @@ const RETRY_SEQUENCE: u64 = 6;
 const FEC: Picos = Picos::from_nanos(2);
 
 /// Ratio of the credits of a class to those that a round trip needs: a quarter of them may wait at the
-/// receiver until they go back together ([`LinkParams::alone_at`]).
+/// receiver until they go back together ([`LinkParams::standalone_threshold`]).
 const SPARE: f64 = 4.0 / 3.0;
 
 impl LinkParams {
@@ -321,13 +321,13 @@ impl LinkParams {
     }
 
     /// Number of freed buffers of a window from which their credits ride on the next message.
-    pub fn rides_at(&self, window: u16) -> u16 {
-        self.returns().rides_at(window)
+    pub fn piggyback_threshold(&self, window: u16) -> u16 {
+        self.returns().piggyback_threshold(window)
     }
 
     /// Number of freed buffers of a window from which their credits go back without a message.
-    pub fn alone_at(&self, window: u16) -> u16 {
-        self.returns().alone_at(window)
+    pub fn standalone_threshold(&self, window: u16) -> u16 {
+        self.returns().standalone_threshold(window)
     }
 
     /// Time of forward error correction, in picoseconds.

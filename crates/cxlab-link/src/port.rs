@@ -3,7 +3,7 @@
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{CACHE_LINE, Ctx, KeptPayload, prefetch_first};
-use cxlab_protocol::{Channel, Extent, LongStage, Message};
+use cxlab_protocol::{Channel, LongStage, Message, WireSpace};
 
 use crate::credit::{BufferId, CreditWindows, FlowControl};
 use crate::params::LinkParams;
@@ -12,7 +12,7 @@ use crate::transmitter::{Blocked, Transmitter};
 use crate::waits::{PortWaits, WaitTimes};
 
 /// Space of a message without byte enables.
-const NO_TRAILER: Extent = Extent::Slots { trailer: false };
+const NO_TRAILER: WireSpace = WireSpace::Slots { trailer: false };
 
 /// Configuration of a port besides its link's parameters.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct LinkPort {
     /// Stage to which the wait of a message for the wire is charged.
     stage: LongStage,
     /// Number of buffers at the far end that are starved now.
-    starving: u8,
+    starved_buffers: u8,
     /// Number of a switch's messages that wait for this port. Other owners count their own. Stored here
     /// because the switch reads it with the other fields.
     pub waiting: u32,
@@ -77,7 +77,7 @@ pub struct LinkPort {
 }
 
 save_state!(LinkPort {
-    values: waiting, response_arrives, starving, waits;
+    values: waiting, response_arrives, starved_buffers, waits;
     states: flow, transmitter;
     built: fixed, flight, ports, port, stage;
 });
@@ -92,7 +92,7 @@ impl LinkPort {
             ports: params.ports_ps() as u32,
             port: config.port,
             stage: LongStage::HostQueue,
-            starving: 0,
+            starved_buffers: 0,
             waits: None,
             waiting: 0,
             flow: FlowControl::new(&config.windows, config.vcs, params.returns()),
@@ -109,15 +109,15 @@ impl LinkPort {
 
     /// Prefetches the cache lines that a send on a link of `vcs` virtual channels reads.
     #[inline(always)]
-    pub fn fetch(&self, vcs: u8) {
-        self.fetch_credits(vcs);
+    pub fn prefetch(&self, vcs: u8) {
+        self.prefetch_credits(vcs);
         prefetch_first::<CACHE_LINE, _>(&self.transmitter);
     }
 
     /// Prefetches the cache lines that an arrival reads. The credits of virtual channel 0 are
     /// stored in the first line.
     #[inline(always)]
-    pub fn fetch_credits(&self, vcs: u8) {
+    pub fn prefetch_credits(&self, vcs: u8) {
         match vcs {
             0..=1 => prefetch_first::<CACHE_LINE, _>(self),
             _ => prefetch_first::<{ 2 * CACHE_LINE }, _>(self),
@@ -164,8 +164,8 @@ impl LinkPort {
         at: SimTime,
         change: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
-        let crossing = self.reserve(channel, vc, at, || message.extent(channel))?;
-        let credits = self.riding(at == ctx.now());
+        let crossing = self.reserve(channel, vc, at, || message.wire_space(channel))?;
+        let credits = self.piggybacked_credits(at == ctx.now());
         let parcel = ctx.send_in_place(self.port, crossing.arrival);
         parcel.credits = credits;
         let sent = parcel.message.insert(*message);
@@ -190,9 +190,9 @@ impl LinkPort {
     ) -> Result<SimTime, Blocked> {
         let crossing = self.reserve(channel, vc, at, || {
             let message = ctx.received().message.as_ref();
-            message.map_or(NO_TRAILER, |message| message.extent(channel))
+            message.map_or(NO_TRAILER, |message| message.wire_space(channel))
         })?;
-        let credits = self.riding(at == ctx.now());
+        let credits = self.piggybacked_credits(at == ctx.now());
         let parcel = ctx.pass_on(self.port, crossing.arrival);
         self.send_parcel(parcel, credits, vc, &crossing, change);
         Ok(crossing.start)
@@ -213,9 +213,9 @@ impl LinkPort {
     ) -> Result<(), Blocked> {
         let crossing = self.reserve(channel, vc, ctx.now(), || {
             let message = ctx.kept(kept).message.as_ref();
-            message.map_or(NO_TRAILER, |message| message.extent(channel))
+            message.map_or(NO_TRAILER, |message| message.wire_space(channel))
         })?;
-        let credits = self.riding(true);
+        let credits = self.piggybacked_credits(true);
         let parcel = ctx.send_kept(std::mem::take(kept), self.port, crossing.arrival);
         self.send_parcel(parcel, credits, vc, &crossing, change);
         Ok(())
@@ -223,7 +223,7 @@ impl LinkPort {
 
     /// The credits that ride on a message: none if it is sent ahead of its time.
     #[inline(always)]
-    fn riding(&mut self, now: bool) -> Credits {
+    fn piggybacked_credits(&mut self, now: bool) -> Credits {
         match now {
             true => self.flow.take(self.transmitter.flit()),
             false => Credits::NONE,
@@ -247,7 +247,7 @@ impl LinkPort {
         }
     }
 
-    /// Takes a credit and reserves the wire for a message that can go at `at`. `extent` returns the space
+    /// Takes a credit and reserves the wire for a message that can go at `at`. `wire_space` returns the space
     /// that the message takes beyond its class.
     #[inline(always)]
     fn reserve(
@@ -255,15 +255,15 @@ impl LinkPort {
         channel: Channel,
         vc: u8,
         at: SimTime,
-        extent: impl FnOnce() -> Extent,
+        wire_space: impl FnOnce() -> WireSpace,
     ) -> Result<Crossing, Blocked> {
         let Some(buffer) = self.flow.with_credit(BufferId::of(channel, vc)) else {
             self.flow.stall(channel);
             return Err(Blocked::Credits);
         };
         let sent = match channel.is_mem() {
-            true => self.transmitter.send_mem(at, channel, extent),
-            false => self.transmitter.send(at, channel, extent),
+            true => self.transmitter.send_mem(at, channel, wire_space),
+            false => self.transmitter.send(at, channel, wire_space),
         };
         let departure = match sent {
             Ok(departure) => departure,
@@ -363,25 +363,26 @@ impl LinkPort {
 
     /// Whether messages wait for credits.
     pub fn is_starved(&self) -> bool {
-        self.starving > 0
+        self.starved_buffers > 0
     }
 
     /// Records that a message could not be sent for lack of a credit.
     #[inline(never)]
-    pub fn starve(&mut self, now: SimTime, buffer: BufferId) {
+    pub fn begin_starvation(&mut self, now: SimTime, buffer: BufferId) {
         let since = self.transmitter.closed_until(now).unwrap_or(now);
         let waits = self.waits.get_or_insert_default();
-        self.starving += u8::from(waits.starve(buffer.0, since.0));
+        self.starved_buffers += u8::from(waits.begin_starvation(buffer.0, since.0));
     }
 
     /// Ends the starvation, at `now`, of buffers whose credits have come.
     #[inline]
-    pub fn feed(&mut self, now: SimTime) {
-        if self.starving > 0
+    pub fn end_starvation(&mut self, now: SimTime) {
+        if self.starved_buffers > 0
             && let Some(waits) = &mut self.waits
         {
             let flow = &self.flow;
-            self.starving -= waits.feed(now.0, |buffer| flow.credits(BufferId(buffer)) > 0);
+            self.starved_buffers -=
+                waits.end_starvation(now.0, |buffer| flow.credits(BufferId(buffer)) > 0);
         }
     }
 

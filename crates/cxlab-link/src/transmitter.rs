@@ -11,7 +11,7 @@ use cxlab_engine::CACHE_LINE;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
-use cxlab_protocol::{Channel, Extent, IoPacket};
+use cxlab_protocol::{Channel, IoPacket, WireSpace};
 
 use crate::errors::FlitErrors;
 use crate::flits::FlitTransmitter;
@@ -220,7 +220,7 @@ impl Transmitter {
         }
     }
 
-    /// Sends a CXL.mem message of class `channel` if it can go at `now`. `extent` returns the space that
+    /// Sends a CXL.mem message of class `channel` if it can go at `now`. `wire_space` returns the space that
     /// the message takes beyond its class.
     ///
     /// # Errors
@@ -230,10 +230,10 @@ impl Transmitter {
         &mut self,
         now: SimTime,
         channel: Channel,
-        extent: impl FnOnce() -> Extent,
+        wire_space: impl FnOnce() -> WireSpace,
     ) -> Result<Departure, SimTime> {
         let (SendUnits::Packets(time), true) = (&self.units, self.wire.faultless) else {
-            let trailer = channel == Channel::M2sRwd && has_trailer(extent());
+            let trailer = channel == Channel::M2sRwd && has_trailer(wire_space());
             return self.send_elaborate(now, channel, trailer).decoded();
         };
         if self.wire.is_full(now.0) {
@@ -248,7 +248,7 @@ impl Transmitter {
         })
     }
 
-    /// Sends a message of another protocol than CXL.mem. `extent` returns the space that the message
+    /// Sends a message of another protocol than CXL.mem. `wire_space` returns the space that the message
     /// takes beyond its class.
     ///
     /// # Errors
@@ -258,14 +258,14 @@ impl Transmitter {
         &mut self,
         now: SimTime,
         channel: Channel,
-        extent: impl FnOnce() -> Extent,
+        wire_space: impl FnOnce() -> WireSpace,
     ) -> Result<Departure, SimTime> {
         let trailer = match (channel.is_io(), channel) {
-            (true, _) => match extent() {
-                Extent::Packet(packet) => return self.send_io(now, packet),
-                Extent::Slots { .. } => unreachable!("CXL.io has packets"),
+            (true, _) => match wire_space() {
+                WireSpace::Packet(packet) => return self.send_io(now, packet),
+                WireSpace::Slots { .. } => unreachable!("CXL.io has packets"),
             },
-            (false, Channel::D2hData) => has_trailer(extent()),
+            (false, Channel::D2hData) => has_trailer(wire_space()),
             (false, _) => false,
         };
         self.send_elaborate(now, channel, trailer).decoded()
@@ -444,6 +444,6 @@ impl Transmitter {
 
 /// Whether byte enables follow a line.
 #[inline(always)]
-fn has_trailer(extent: Extent) -> bool {
-    matches!(extent, Extent::Slots { trailer: true })
+fn has_trailer(wire_space: WireSpace) -> bool {
+    matches!(wire_space, WireSpace::Slots { trailer: true })
 }

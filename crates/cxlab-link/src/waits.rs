@@ -66,7 +66,7 @@ impl PortWaits {
 
     /// Records that the buffer has no credit although the wire has room from `since` on. Returns true if
     /// the buffer was not starved before.
-    pub(crate) fn starve(&mut self, buffer: u8, since: u64) -> bool {
+    pub(crate) fn begin_starvation(&mut self, buffer: u8, since: u64) -> bool {
         let mut known = self.starved.iter_mut();
         match known.find(|starved| starved.buffer == buffer) {
             Some(known) => known.since.replace(known.since.unwrap_or(since)).is_none(),
@@ -82,7 +82,7 @@ impl PortWaits {
     }
 
     /// Ends the starvation, at `now`, of the buffers that have a credit. Returns their number.
-    pub(crate) fn feed(&mut self, now: u64, has_credit: impl Fn(u8) -> bool) -> u8 {
+    pub(crate) fn end_starvation(&mut self, now: u64, has_credit: impl Fn(u8) -> bool) -> u8 {
         let mut ended = 0;
         for starved in &mut self.starved {
             if starved.since.is_some() && has_credit(starved.buffer) {

@@ -56,7 +56,7 @@ pub trait MemoryBackend: SaveState + Send {
     /// Announces a request, so that the medium can [`prefetch`](cxlab_engine::prefetch())
     /// its own state.
     #[inline]
-    fn fetch(&self) {}
+    fn prefetch(&self) {}
     /// Accepts a request. Callers must have asked [`MemoryBackend::can_accept`] before.
     ///
     /// A medium may return the completion time at once, if it knows the time and no later

@@ -151,8 +151,8 @@ impl MemoryBackend for DataPath {
         !busy && self.medium.can_accept(now, write)
     }
 
-    fn fetch(&self) {
-        self.medium.fetch();
+    fn prefetch(&self) {
+        self.medium.prefetch();
     }
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {

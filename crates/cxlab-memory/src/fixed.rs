@@ -166,7 +166,7 @@ impl MemoryBackend for FixedMemory {
         self.pending.len() < self.capacity
     }
 
-    fn fetch(&self) {
+    fn prefetch(&self) {
         for done in [self.pending.front(), self.pending.back()]
             .into_iter()
             .flatten()

@@ -26,9 +26,9 @@ cfg_if::cfg_if! {
         pub use process::{Host, host};
         pub use serve::serve;
     } else {
-        mod elsewhere;
+        mod unsupported;
 
-        pub use elsewhere::{Host, Medium, host, serve};
+        pub use unsupported::{Host, Medium, host, serve};
     }
 }
 

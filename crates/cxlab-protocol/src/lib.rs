@@ -21,7 +21,6 @@ macro_rules! listed {
 pub mod coherence;
 pub mod coverage;
 mod decoder_table;
-mod extent;
 pub mod flit;
 pub mod hdm;
 pub mod io;
@@ -29,11 +28,12 @@ pub mod message;
 pub mod opcode;
 mod qos;
 mod stages;
+mod wire_space;
 
 pub use decoder_table::{DecoderTable, DeviceDecoder};
-pub use extent::Extent;
 pub use io::packet::IoPacket;
 pub use message::{CacheMeta, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};
 pub use qos::DevLoad;
 pub use stages::{LatencyStages, LongStage};
+pub use wire_space::WireSpace;

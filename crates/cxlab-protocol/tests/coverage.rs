@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
+use cxlab_protocol::coherence::cache_message::{HostResponse, Request, SnoopResponse};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
@@ -46,9 +46,9 @@ fn in_a_table(opcode: Opcode) -> bool {
         || KeptCopy::from_opcode(opcode).is_some()
         || host_only::step(opcode).is_some()
         || Request::from_opcode(opcode, false).is_some()
-        || Answer::from_opcode(opcode).is_some()
+        || SnoopResponse::from_opcode(opcode).is_some()
         || Snoop::from_cache_opcode(opcode).is_some()
-        || Reply::from_opcode(opcode, GoState::Shared).is_some()
+        || HostResponse::from_opcode(opcode, GoState::Shared).is_some()
         // Opcodes that concern no line, data without a message of their own in the tables, and
         // requests that are answered without a table.
         || matches!(

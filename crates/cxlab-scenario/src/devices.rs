@@ -1,9 +1,10 @@
 //! Type 3 devices and accelerators.
 
 use cxlab_device::{
-    AcceleratorParams, DeviceParams, MediaErrorParams, OwnMemoryClass, QosParams, SnoopFilterParams,
+    AcceleratorParams, AttachedMemoryClass, DeviceParams, MediaErrorParams, QosParams,
+    SnoopFilterParams,
 };
-use cxlab_engine::catalog::over_preset;
+use cxlab_engine::catalog::with_preset;
 use cxlab_engine::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -49,14 +50,14 @@ pub struct DeviceMemoryParams {
     /// Who keeps it coherent: `hdm-d` (the host, with bias) or `hdm-db` (the device, by back-invalidation). Default
     /// `hdm-d`.
     #[serde(default)]
-    pub class: OwnMemoryClass,
+    pub class: AttachedMemoryClass,
 }
 
 impl AcceleratorGroup {
     /// Whether it has memory that it keeps coherent by back-invalidation.
     pub fn is_hdm_db(&self) -> bool {
         let memory = self.memory.as_ref();
-        memory.is_some_and(|memory| memory.class == OwnMemoryClass::HdmDb)
+        memory.is_some_and(|memory| memory.class == AttachedMemoryClass::HdmDb)
     }
 }
 
@@ -172,4 +173,4 @@ macro_rules! capacity_by_medium {
 }
 
 capacity_by_medium!(DeviceMemoryParams, Value::deserialize);
-capacity_by_medium!(DeviceGroup, over_preset::<DevicePreset, D>);
+capacity_by_medium!(DeviceGroup, with_preset::<DevicePreset, D>);

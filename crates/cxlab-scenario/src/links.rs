@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cxlab_engine::catalog::{Preset, lay_over};
+use cxlab_engine::catalog::{Preset, merge_table};
 use cxlab_link::{LinkParams, LinkPreset};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -52,9 +52,9 @@ impl LinkTable {
             }
         }
         if let Some(name) = self.0.get("preset") {
-            lay_over(&mut all, LinkPreset::deserialize(name)?.keys());
+            merge_table(&mut all, LinkPreset::deserialize(name)?.keys());
         }
-        lay_over(&mut all, Value::Object(self.0.clone()));
+        merge_table(&mut all, Value::Object(self.0.clone()));
         serde_json::from_value(all)
     }
 }

@@ -24,7 +24,7 @@ const FETCHED: usize = 8;
 
 /// Counters of a host or an accelerator, since the measurement began.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct OfIssuer {
+pub(crate) struct IssuerCounters {
     /// Reads completed with data.
     pub(crate) reads: u64,
     pub(crate) writes: u64,
@@ -37,14 +37,14 @@ pub(crate) struct OfIssuer {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct OfDevice {
+pub(crate) struct DeviceCounters {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
 }
 
 /// Counters of one direction of a link.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct OfLink {
+pub(crate) struct LinkCounters {
     pub(crate) busy: u64,
     pub(crate) bytes: u64,
     pub(crate) payload: u64,
@@ -52,7 +52,7 @@ pub(crate) struct OfLink {
 
 /// Counters of requests that crossed so many links.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct OfHops {
+pub(crate) struct HopCounters {
     pub(crate) requests: u64,
     pub(crate) latency: u64,
     pub(crate) queue: u64,
@@ -60,30 +60,34 @@ pub(crate) struct OfHops {
 
 /// All counters at one moment. Sums wrap at 2^64, which differences do not notice.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct CounterSnapshot {
     /// Reads served, and their latency.
     pub(crate) reads: u64,
     pub(crate) read_latency: u64,
     /// Time of each latency stage.
     pub(crate) stages: Vec<u64>,
-    pub(crate) hops: Vec<OfHops>,
-    pub(crate) issuers: Vec<OfIssuer>,
-    pub(crate) devices: Vec<OfDevice>,
+    pub(crate) hops: Vec<HopCounters>,
+    pub(crate) issuers: Vec<IssuerCounters>,
+    pub(crate) devices: Vec<DeviceCounters>,
     /// Forward and backward of each link in turn.
-    pub(crate) links: Vec<OfLink>,
+    pub(crate) links: Vec<LinkCounters>,
 }
 
-impl Tally {
+impl CounterSnapshot {
     /// Reads the counters of the components that are `own`; those of others are zero.
-    pub(crate) fn of(system: &mut System, now: SimTime, own: impl Fn(usize) -> bool) -> Tally {
-        let mut tally = Tally::default();
+    pub(crate) fn of(
+        system: &mut System,
+        now: SimTime,
+        own: impl Fn(usize) -> bool,
+    ) -> CounterSnapshot {
+        let mut tally = CounterSnapshot::default();
         for number in 0..system.hosts + system.devices {
             let node = system.simulation.component(number);
             let own = own(number);
             if let Some(host) = node.host() {
-                let mut issuer = OfIssuer::default();
+                let mut issuer = IssuerCounters::default();
                 if own {
-                    issuer = OfIssuer::of(host.stats(), now);
+                    issuer = IssuerCounters::of(host.stats(), now);
                     tally.add(host.stats());
                 }
                 tally.issuers.push(issuer);
@@ -95,7 +99,7 @@ impl Tally {
                     Node::Coherent(device) => Some(device.stats()),
                     _ => None,
                 };
-                let counts = stats.map(|stats| OfDevice {
+                let counts = stats.map(|stats| DeviceCounters {
                     reads: stats.reads,
                     writes: stats.writes,
                 });
@@ -111,11 +115,11 @@ impl Tally {
             }
             tally.links.extend(ends().map(|(component, port)| {
                 if !own(component) {
-                    return OfLink::default();
+                    return LinkCounters::default();
                 }
                 let node = system.simulation.component_mut(component);
                 let stats = node.port_mut(port).transmitter.stats(now);
-                OfLink {
+                LinkCounters {
                     busy: stats.busy_ps,
                     bytes: stats.bytes,
                     payload: stats.payload_bytes,
@@ -132,26 +136,26 @@ impl Tally {
         for (sum, stage) in self.stages.iter_mut().zip(stats.stages_ps) {
             *sum = sum.wrapping_add(stage);
         }
-        let hops = stats.by_hops.iter().map(|hops| OfHops {
+        let hops = stats.by_hops.iter().map(|hops| HopCounters {
             requests: hops.count,
             latency: hops.latency_ps as u64,
             queue: hops.queue_ps as u64,
         });
-        let hops: Vec<OfHops> = hops.collect();
+        let hops: Vec<HopCounters> = hops.collect();
         each(&mut self.hops, &hops, |own, one| {
             own.combine(one, u64::wrapping_add)
         });
     }
 
     /// What was counted since another tally of the same system.
-    pub(crate) fn since(mut self, before: &Tally) -> Tally {
+    pub(crate) fn since(mut self, before: &CounterSnapshot) -> CounterSnapshot {
         self.combine(before, u64::wrapping_sub);
         self
     }
 
     /// Applies `with` to each counter and that of the other tally.
-    fn combine(&mut self, other: &Tally, with: fn(u64, u64) -> u64) {
-        let Tally {
+    fn combine(&mut self, other: &CounterSnapshot, with: fn(u64, u64) -> u64) {
+        let CounterSnapshot {
             reads,
             read_latency,
             stages,
@@ -179,8 +183,8 @@ impl Tally {
     }
 
     /// All hosts and accelerators together.
-    pub(crate) fn total(&self) -> OfIssuer {
-        let mut total = OfIssuer::default();
+    pub(crate) fn total(&self) -> IssuerCounters {
+        let mut total = IssuerCounters::default();
         for one in &self.issuers {
             total.combine(one, u64::wrapping_add);
         }
@@ -198,18 +202,18 @@ fn each<T: Clone + Default>(own: &mut Vec<T>, other: &[T], combine: impl Fn(&mut
     }
 }
 
-impl OfHops {
-    fn combine(&mut self, other: &OfHops, with: fn(u64, u64) -> u64) {
+impl HopCounters {
+    fn combine(&mut self, other: &HopCounters, with: fn(u64, u64) -> u64) {
         self.requests = with(self.requests, other.requests);
         self.latency = with(self.latency, other.latency);
         self.queue = with(self.queue, other.queue);
     }
 }
 
-impl OfIssuer {
-    fn of(stats: &RequesterStats, now: SimTime) -> OfIssuer {
+impl IssuerCounters {
+    fn of(stats: &RequesterStats, now: SimTime) -> IssuerCounters {
         let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
-        OfIssuer {
+        IssuerCounters {
             reads: stats.reads - denied.reads - failed.reads(),
             writes: stats.writes - denied.writes - failed.writes(),
             requests: stats.read_latency.count() + stats.write_latency.count(),
@@ -218,7 +222,7 @@ impl OfIssuer {
         }
     }
 
-    fn combine(&mut self, other: &OfIssuer, with: fn(u64, u64) -> u64) {
+    fn combine(&mut self, other: &IssuerCounters, with: fn(u64, u64) -> u64) {
         self.reads = with(self.reads, other.reads);
         self.writes = with(self.writes, other.writes);
         self.requests = with(self.requests, other.requests);
@@ -232,7 +236,7 @@ pub(crate) struct Batches {
     start: u64,
     width: u64,
     /// What was counted at the beginning and at the end of each batch.
-    edges: Vec<Tally>,
+    edges: Vec<CounterSnapshot>,
 }
 
 impl Batches {
@@ -257,7 +261,7 @@ impl Batches {
     }
 
     /// Takes the counters that were read at the time that [`Batches::next`] said.
-    pub(crate) fn take(&mut self, tally: Tally) {
+    pub(crate) fn take(&mut self, tally: CounterSnapshot) {
         self.edges.push(tally);
         if self.edges.len() > MOST {
             let mut number = 0;
@@ -278,9 +282,9 @@ impl Batches {
 
     /// The same moments, of all hosts and accelerators together alone.
     pub(crate) fn totals(&self) -> Batches {
-        let edges = self.edges.iter().map(|tally| Tally {
+        let edges = self.edges.iter().map(|tally| CounterSnapshot {
             issuers: vec![tally.total()],
-            ..Tally::default()
+            ..CounterSnapshot::default()
         });
         Batches {
             edges: edges.collect(),
@@ -290,7 +294,7 @@ impl Batches {
 
     /// Keeps the moments alone: what was read before belongs to another rank.
     pub(crate) fn forget(&mut self) {
-        self.edges.fill(Tally::default());
+        self.edges.fill(CounterSnapshot::default());
     }
 
     /// How many batches have ended.
@@ -304,7 +308,7 @@ impl Batches {
     }
 
     /// What each batch added to a counter.
-    pub(crate) fn column(&self, of: impl Fn(&Tally) -> u64) -> Vec<f64> {
+    pub(crate) fn column(&self, of: impl Fn(&CounterSnapshot) -> u64) -> Vec<f64> {
         let read: Vec<u64> = self.edges.iter().map(of).collect();
         let added = |two: &[u64]| two[1].wrapping_sub(two[0]) as f64;
         read.windows(2).map(added).collect()

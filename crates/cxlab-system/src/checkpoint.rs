@@ -311,7 +311,7 @@ pub(crate) fn save(
 
 /// State in a system that cannot be saved, by component.
 pub(crate) fn refusals(simulation: &mut Simulation<Node>) -> Vec<Refusal> {
-    let mut out = StateWriter::asking();
+    let mut out = StateWriter::refusals_only();
     simulation.save(&mut out);
     out.finish().err().unwrap_or_default()
 }

@@ -326,16 +326,16 @@ impl Host {
     }
 
     #[inline]
-    pub(crate) fn fetch(&self, port: u16, parcel: &Parcel) {
+    pub(crate) fn prefetch(&self, port: u16, parcel: &Parcel) {
         if let Agent::Plain(requester) = &self.agent {
-            requester.fetch(port, parcel);
+            requester.prefetch(port, parcel);
         }
     }
 
     #[inline]
-    pub(crate) fn fetch_next(&self, parcel: &Parcel) {
+    pub(crate) fn prefetch_next(&self, parcel: &Parcel) {
         if let Agent::Plain(requester) = &self.agent {
-            requester.fetch_next(parcel);
+            requester.prefetch_next(parcel);
         }
     }
 

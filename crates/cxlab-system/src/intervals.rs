@@ -4,7 +4,9 @@ use cxlab_engine::units::Percent;
 use cxlab_host::STAGE_NAMES;
 use serde_json::Value;
 
-use crate::batches::{Batches, OfDevice, OfHops, OfIssuer, OfLink, Tally};
+use crate::batches::{
+    Batches, CounterSnapshot, DeviceCounters, HopCounters, IssuerCounters, LinkCounters,
+};
 use crate::report::{DeviceCi95, HopsCi95, HostCi95, LinkCi95, ReportCi95};
 use crate::samples::Samples;
 use crate::statistics::{self, FEWEST_BATCHES, NoInterval};
@@ -36,7 +38,7 @@ impl Parts<'_> {
         }
     }
 
-    fn column(&self, of: impl Fn(&Tally) -> u64) -> Vec<f64> {
+    fn column(&self, of: impl Fn(&CounterSnapshot) -> u64) -> Vec<f64> {
         match self {
             Parts::Batches(batches) => batches.column(of),
             Parts::Samples(samples) => samples.column(of),
@@ -44,7 +46,7 @@ impl Parts<'_> {
     }
 
     /// Half-width of the interval of a rate per nanosecond.
-    fn rate(&self, of: impl Fn(&Tally) -> u64) -> Result<f64, NoInterval> {
+    fn rate(&self, of: impl Fn(&CounterSnapshot) -> u64) -> Result<f64, NoInterval> {
         let column = self.column(of);
         match self {
             Parts::Batches(batches) => {
@@ -93,7 +95,8 @@ impl<'a> Intervals<'a> {
 
     pub(crate) fn of_report(&self) -> ReportCi95 {
         let mut group = Group::of(self);
-        let all = |of: fn(&OfIssuer) -> u64| move |tally: &Tally| of(&tally.total());
+        let all =
+            |of: fn(&IssuerCounters) -> u64| move |tally: &CounterSnapshot| of(&tally.total());
         let [total_gb_per_s, read_gb_per_s, write_gb_per_s, in_flight] = [
             group.lines(all(|one| one.reads + one.writes)),
             group.lines(all(|one| one.reads)),
@@ -105,7 +108,7 @@ impl<'a> Intervals<'a> {
         let read_latency_ns = group.mean_ns(|tally| tally.read_latency, |tally| tally.reads);
         let stages = STAGE_NAMES.iter().enumerate();
         let stages_ns = stages.map(|(at, name)| {
-            let stage = |tally: &Tally| tally.stages.get(at).copied().unwrap_or(0);
+            let stage = |tally: &CounterSnapshot| tally.stages.get(at).copied().unwrap_or(0);
             let width = group.mean_ns(stage, requests);
             ((*name).to_owned(), width.map_or(Value::Null, Value::from))
         });
@@ -127,8 +130,9 @@ impl<'a> Intervals<'a> {
     /// Intervals of the host or accelerator with this number among all of them.
     pub(crate) fn of_issuer(&self, number: usize) -> HostCi95 {
         let mut group = Group::of(self);
-        let one =
-            |of: fn(&OfIssuer) -> u64| move |tally: &Tally| tally.issuers.get(number).map_or(0, of);
+        let one = |of: fn(&IssuerCounters) -> u64| {
+            move |tally: &CounterSnapshot| tally.issuers.get(number).map_or(0, of)
+        };
         HostCi95 {
             total_gb_per_s: group.lines(one(|one| one.reads + one.writes)),
             read_gb_per_s: group.lines(one(|one| one.reads)),
@@ -141,8 +145,9 @@ impl<'a> Intervals<'a> {
 
     pub(crate) fn of_device(&self, number: usize) -> DeviceCi95 {
         let mut group = Group::of(self);
-        let one =
-            |of: fn(&OfDevice) -> u64| move |tally: &Tally| tally.devices.get(number).map_or(0, of);
+        let one = |of: fn(&DeviceCounters) -> u64| {
+            move |tally: &CounterSnapshot| tally.devices.get(number).map_or(0, of)
+        };
         DeviceCi95 {
             total_gb_per_s: group.lines(one(|one| one.reads + one.writes)),
             read_gb_per_s: group.lines(one(|one| one.reads)),
@@ -154,8 +159,9 @@ impl<'a> Intervals<'a> {
     /// Intervals of a link's direction. Directions are numbered forward and backward of each link in turn.
     pub(crate) fn of_link(&self, number: usize) -> LinkCi95 {
         let mut group = Group::of(self);
-        let one =
-            |of: fn(&OfLink) -> u64| move |tally: &Tally| tally.links.get(number).map_or(0, of);
+        let one = |of: fn(&LinkCounters) -> u64| {
+            move |tally: &CounterSnapshot| tally.links.get(number).map_or(0, of)
+        };
         LinkCi95 {
             utilization: group.level(one(|one| one.busy)),
             efficiency: group.ratio(one(|one| one.payload), one(|one| one.bytes)),
@@ -166,7 +172,9 @@ impl<'a> Intervals<'a> {
 
     pub(crate) fn of_hops(&self, hops: usize) -> HopsCi95 {
         let mut group = Group::of(self);
-        let one = |of: fn(&OfHops) -> u64| move |tally: &Tally| tally.hops.get(hops).map_or(0, of);
+        let one = |of: fn(&HopCounters) -> u64| {
+            move |tally: &CounterSnapshot| tally.hops.get(hops).map_or(0, of)
+        };
         HopsCi95 {
             mean_ns: group.mean_ns(one(|one| one.latency), one(|one| one.requests)),
             queue_ns: group.mean_ns(one(|one| one.queue), one(|one| one.requests)),
@@ -195,25 +203,25 @@ impl<'a> Group<'a> {
     }
 
     /// Half-width of a rate in GB/s, from a counter of bytes.
-    fn rate(&mut self, bytes: impl Fn(&Tally) -> u64) -> Option<f64> {
+    fn rate(&mut self, bytes: impl Fn(&CounterSnapshot) -> u64) -> Option<f64> {
         let width = self.batches?.rate(bytes);
         self.keep(width)
     }
 
     /// Half-width of a rate in GB/s, from a counter of 64-byte lines.
-    fn lines(&mut self, lines: impl Fn(&Tally) -> u64) -> Option<f64> {
+    fn lines(&mut self, lines: impl Fn(&CounterSnapshot) -> u64) -> Option<f64> {
         self.rate(lines).map(|width| width * 64.0)
     }
 
     /// Half-width of a mean over time, from its integral in picoseconds.
-    fn level(&mut self, integral: impl Fn(&Tally) -> u64) -> Option<f64> {
+    fn level(&mut self, integral: impl Fn(&CounterSnapshot) -> u64) -> Option<f64> {
         self.rate(integral).map(|width| width / 1e3)
     }
 
     fn ratio(
         &mut self,
-        above: impl Fn(&Tally) -> u64,
-        below: impl Fn(&Tally) -> u64,
+        above: impl Fn(&CounterSnapshot) -> u64,
+        below: impl Fn(&CounterSnapshot) -> u64,
     ) -> Option<f64> {
         let batches = self.batches?;
         let (above, below) = (batches.column(above), batches.column(below));
@@ -227,8 +235,8 @@ impl<'a> Group<'a> {
     /// Half-width of a mean time in nanoseconds, from a sum in picoseconds and the number of summands.
     fn mean_ns(
         &mut self,
-        picos: impl Fn(&Tally) -> u64,
-        count: impl Fn(&Tally) -> u64,
+        picos: impl Fn(&CounterSnapshot) -> u64,
+        count: impl Fn(&CounterSnapshot) -> u64,
     ) -> Option<f64> {
         self.ratio(picos, count).map(|width| width / 1e3)
     }
@@ -262,7 +270,7 @@ pub(crate) fn drifts(parts: Parts<'_>) -> [bool; 2] {
 }
 
 fn drifts_over(batches: &Batches) -> [bool; 2] {
-    let total = |of: fn(&OfIssuer) -> u64| batches.column(move |tally| of(&tally.total()));
+    let total = |of: fn(&IssuerCounters) -> u64| batches.column(move |tally| of(&tally.total()));
     let lines = total(|one| one.reads + one.writes);
     let (latency, requests) = (total(|one| one.latency), total(|one| one.requests));
     let all = latency.iter().sum::<f64>();
@@ -292,7 +300,7 @@ pub(crate) fn is_precise(parts: Parts<'_>, wanted: Percent) -> bool {
 /// has no interval.
 pub(crate) fn relative(batches: Parts<'_>) -> Option<f64> {
     let report = Intervals::new(Some(batches)).of_report();
-    let total = |of: fn(&OfIssuer) -> u64| -> f64 {
+    let total = |of: fn(&IssuerCounters) -> u64| -> f64 {
         batches.column(move |tally| of(&tally.total())).iter().sum()
     };
     let span = batches.count() as f64 * batches.width_ns();

@@ -5,9 +5,9 @@ use cxlab_plan::windows::WindowEnd;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) enum Warmed {
+pub(crate) enum WarmupEnd {
     /// It lasted as long as the scenario says, or is not over.
-    AsGiven,
+    AsConfigured,
     /// The transient had ended at this time, at the latest.
     Settled(SimTime),
     /// The longest allowed was over.
@@ -31,5 +31,5 @@ pub(crate) struct RunPosition {
     pub(crate) seen: u64,
     /// Whether the window has ended at that sampling point.
     pub(crate) over: bool,
-    pub(crate) warmed: Warmed,
+    pub(crate) warmed: WarmupEnd,
 }

@@ -1,15 +1,15 @@
 //! What was counted in each measured window of a sampled run, which its intervals are computed from.
 
-use crate::batches::{OfIssuer, Tally};
+use crate::batches::{CounterSnapshot, IssuerCounters};
 
 /// The measured window of one sampling unit.
 pub(crate) struct Sample {
     /// Its length in picoseconds, and that of its first half in requests.
     pub(crate) spans: [u64; 2],
     /// What was counted in it.
-    pub(crate) tally: Tally,
+    pub(crate) tally: CounterSnapshot,
     /// What all hosts counted in its first half.
-    pub(crate) first: OfIssuer,
+    pub(crate) first: IssuerCounters,
 }
 
 /// The measured windows of a sampled run.
@@ -32,14 +32,14 @@ impl Samples {
     }
 
     /// What was counted in each window.
-    pub(crate) fn column(&self, of: impl Fn(&Tally) -> u64) -> Vec<f64> {
+    pub(crate) fn column(&self, of: impl Fn(&CounterSnapshot) -> u64) -> Vec<f64> {
         let counts = self.0.iter().map(|sample| of(&sample.tally) as f64);
         counts.collect()
     }
 
     /// By half of each window, in requests: time, lines, summed latency, and requests.
     pub(crate) fn halves(&self) -> [[Vec<f64>; 4]; 2] {
-        let of = |span: u64, one: &OfIssuer| {
+        let of = |span: u64, one: &IssuerCounters| {
             [span, one.reads + one.writes, one.latency, one.requests].map(|value| value as f64)
         };
         let mut halves: [[Vec<f64>; 4]; 2] = Default::default();

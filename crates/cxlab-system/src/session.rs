@@ -45,11 +45,11 @@ use crate::assembly::{self, Context};
 use crate::checkpoint::{self, Checkpoint, CheckpointError, Origin};
 use crate::laws;
 use crate::output::write_whole;
-use crate::position::Warmed;
+use crate::position::WarmupEnd;
 use crate::readings::{LinkReadings, Readings};
 use crate::report::Report;
 use crate::run::RunError;
-use crate::system::{Notes, System};
+use crate::system::{RecordOptions, System};
 use port::{Port, SavedPort};
 use store::Store;
 
@@ -121,9 +121,9 @@ impl Session {
     /// What the run of the plan would refuse.
     pub fn new(loaded: Loaded, seed: u64, can_save: bool) -> Result<Session, RunError> {
         let plan = &loaded.plan;
-        let notes = Notes {
+        let notes = RecordOptions {
             states: can_save,
-            ..Notes::default()
+            ..RecordOptions::default()
         };
         let mut system = System::build(plan, seed, notes)?;
         let enumerated = system.enumerate(plan, Threads::Exactly(1), &Monitor::default());
@@ -489,7 +489,7 @@ impl Session {
         let context = Context {
             plan,
             seed: self.seed,
-            warmed: Warmed::AsGiven,
+            warmed: WarmupEnd::AsConfigured,
             outcome: &outcome,
             enumeration: (!self.system.enumerated.is_empty()).then_some(self.begun),
             start: self.start,

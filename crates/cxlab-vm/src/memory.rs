@@ -75,13 +75,13 @@ pub struct SharedLine {
 
 /// What a guest's caches want of a line that its device keeps coherent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Demand {
+pub enum LineRequest {
     /// A copy to load from.
     Load,
     /// The only copy, to store to.
     Own,
     /// To give up their copy. A modified line is written back.
-    Drop,
+    Evict,
     /// That no cache has a copy. Their own must be given up before.
     Flush,
 }
@@ -151,7 +151,7 @@ pub trait Memory: Send {
         &mut self,
         _at_ps: u64,
         _place: GuestLineAddr,
-        _demand: Demand,
+        _demand: LineRequest,
     ) -> Option<(Ticket, bool)> {
         None
     }
@@ -224,23 +224,23 @@ pub(crate) mod tests {
             &mut self,
             at_ps: u64,
             place: GuestLineAddr,
-            demand: Demand,
+            demand: LineRequest,
         ) -> Option<(Ticket, bool)> {
             let line = place.address();
             let held = self.owners.get(&line).copied();
             let mine = held.is_some_and(|(owner, _)| owner == place.guest());
             match demand {
-                Demand::Load | Demand::Own if mine => {
-                    let dirty = demand == Demand::Own || held.is_some_and(|(_, dirty)| dirty);
+                LineRequest::Load | LineRequest::Own if mine => {
+                    let dirty = demand == LineRequest::Own || held.is_some_and(|(_, dirty)| dirty);
                     self.owners.insert(line, (place.guest(), dirty));
                     return None;
                 }
-                Demand::Load | Demand::Own => {
+                LineRequest::Load | LineRequest::Own => {
                     self.owners
-                        .insert(line, (place.guest(), demand == Demand::Own));
+                        .insert(line, (place.guest(), demand == LineRequest::Own));
                 }
-                Demand::Drop if !mine => return None,
-                Demand::Drop | Demand::Flush => {
+                LineRequest::Evict if !mine => return None,
+                LineRequest::Evict | LineRequest::Flush => {
                     self.owners.remove(&line);
                 }
             }

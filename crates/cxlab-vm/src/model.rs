@@ -69,7 +69,7 @@ impl PoolCounts {
 
 /// A line in flight.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct OutstandingLine {
     place: GuestLineAddr,
     ticket: Ticket,
     prefetch: bool,
@@ -80,11 +80,11 @@ struct Flight {
 struct Wait {
     until: WaitEnd,
     from_ps: u64,
-    why: Why,
+    why: WaitReason,
 }
 
 impl Wait {
-    fn of(ticket: Ticket, from_ps: u64, why: Why) -> Wait {
+    fn of(ticket: Ticket, from_ps: u64, why: WaitReason) -> Wait {
         Wait {
             until: WaitEnd::Ticket(ticket),
             from_ps,
@@ -103,7 +103,7 @@ enum WaitEnd {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Why {
+enum WaitReason {
     /// The line of a load. `demand` says whether this load requested the line.
     Load { pool: usize, demand: bool },
     /// An MSHR. The processor waits for the oldest line, which is kept if it was
@@ -137,7 +137,7 @@ pub enum RecordResult {
 struct Lane {
     guest: usize,
     charged_ps: u64,
-    flights: VecDeque<Flight>,
+    flights: VecDeque<OutstandingLine>,
     writes: VecDeque<Ticket>,
     /// Lines that were prefetched and not yet used.
     kept: VecDeque<GuestLineAddr>,
@@ -212,9 +212,9 @@ impl<M: Memory> Model<M> {
         let waits = self.lanes.iter_mut().filter_map(|one| one.waits.as_mut());
         let mut behind = waits.filter(|wait| wait.until == left.until);
         if let Some(next) = behind.next()
-            && left.why != Why::Behind
+            && left.why != WaitReason::Behind
         {
-            next.why = Why::Again;
+            next.why = WaitReason::Again;
         }
     }
 
@@ -231,7 +231,7 @@ impl<M: Memory> Model<M> {
             let waits = self.lanes.iter().enumerate();
             let waits = waits.filter_map(|(lane, one)| Some((lane, one.waits?)));
             // A processor that waits behind another goes on after it.
-            let waits = waits.filter(|(_, wait)| wait.why != Why::Behind);
+            let waits = waits.filter(|(_, wait)| wait.why != WaitReason::Behind);
             let known = |(lane, wait): (usize, Wait)| {
                 let at = match wait.until {
                     WaitEnd::Ticket(ticket) => memory.known(ticket)?,
@@ -300,7 +300,7 @@ impl<M: Memory> Model<M> {
         self.lanes[lane].waits = Some(Wait {
             until: WaitEnd::Time(until_ps),
             from_ps: now_ps,
-            why: Why::Register(value),
+            why: WaitReason::Register(value),
         });
         RecordResult::Waits
     }
@@ -322,10 +322,10 @@ impl<M: Memory> Model<M> {
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
         one.charged_ps += took;
-        if let Why::Load { pool, .. } | Why::Shared { pool, .. } = wait.why {
+        if let WaitReason::Load { pool, .. } | WaitReason::Shared { pool, .. } = wait.why {
             let counts = &mut self.counts[one.guest][pool];
             counts.waited_ps += took;
-            if !matches!(wait.why, Why::Load { demand: false, .. }) {
+            if !matches!(wait.why, WaitReason::Load { demand: false, .. }) {
                 counts.demand += 1;
                 counts.demand_ps += took;
             }
@@ -333,14 +333,14 @@ impl<M: Memory> Model<M> {
         let now = wait.from_ps + took;
         match wait.why {
             // The load's MSHR is free, so the prefetcher may use it.
-            Why::Load { .. } => self.prefetch(lane, now, 0),
-            Why::Shared { place, access, .. } => self.loaded(lane, place, access),
-            Why::Register(value) => self.sharing.reply(lane, value),
-            Why::Mshr { kept } => {
+            WaitReason::Load { .. } => self.prefetch(lane, now, 0),
+            WaitReason::Shared { place, access, .. } => self.loaded(lane, place, access),
+            WaitReason::Register(value) => self.sharing.reply(lane, value),
+            WaitReason::Mshr { kept } => {
                 kept.inspect(|place| keep(&mut one.kept, *place, most));
                 return Ok((now, RecordResult::Waits));
             }
-            Why::Again | Why::Behind => return Ok((now, RecordResult::Waits)),
+            WaitReason::Again | WaitReason::Behind => return Ok((now, RecordResult::Waits)),
         }
         Ok((now, RecordResult::Whole))
     }
@@ -352,7 +352,7 @@ impl<M: Memory> Model<M> {
         for wait in self.lanes.iter_mut().filter_map(|one| one.waits.as_mut()) {
             if wait.until == WaitEnd::Ticket(ticket) {
                 wait.until = WaitEnd::Time(at);
-                wait.why = Why::Again;
+                wait.why = WaitReason::Again;
             }
         }
         Ok(at)
@@ -415,7 +415,7 @@ impl<M: Memory> Model<M> {
         } else if one.flights.len() >= misses
             && let Some(oldest) = one.flights.pop_front()
         {
-            let why = Why::Mshr {
+            let why = WaitReason::Mshr {
                 kept: oldest.prefetch.then_some(oldest.place),
             };
             one.waits = Some(Wait::of(oldest.ticket, now, why));
@@ -433,7 +433,7 @@ impl<M: Memory> Model<M> {
         // The load itself takes an MSHR.
         self.prefetch(lane, now, usize::from(wait.is_some()));
         self.lanes[lane].waits =
-            wait.map(|(ticket, demand)| Wait::of(ticket, now, Why::Load { pool, demand }));
+            wait.map(|(ticket, demand)| Wait::of(ticket, now, WaitReason::Load { pool, demand }));
     }
 
     fn ask(&mut self, lane: usize, pool: usize, now: u64, place: GuestLineAddr) -> Ticket {
@@ -442,7 +442,7 @@ impl<M: Memory> Model<M> {
     }
 
     fn fly(&mut self, lane: usize, place: GuestLineAddr, ticket: Ticket, prefetch: bool) {
-        self.lanes[lane].flights.push_back(Flight {
+        self.lanes[lane].flights.push_back(OutstandingLine {
             place,
             ticket,
             prefetch,
@@ -471,7 +471,7 @@ impl<M: Memory> Model<M> {
         if one.writes.len() >= writebacks
             && let Some(oldest) = one.writes.pop_front()
         {
-            one.waits = Some(Wait::of(oldest, now, Why::Again));
+            one.waits = Some(Wait::of(oldest, now, WaitReason::Again));
             return;
         }
         self.counts[one.guest][pool].lines_written += 1;

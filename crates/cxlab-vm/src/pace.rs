@@ -42,7 +42,7 @@ pub const INTEREST: [u64; 2] = [3, 4];
 
 /// State of a guest at a mark.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Moment {
+pub struct GuestMark {
     /// Simulated time, without the time skipped while the guest slept.
     pub busy_ps: u64,
     /// Time skipped while the guest slept.
@@ -59,7 +59,7 @@ pub struct Moment {
 
 /// How far guests were out of step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lateness {
+pub struct GuestSkew {
     /// Number of records and responses.
     pub events: u64,
     /// Number of those that were processed after another guest's later one.
@@ -112,7 +112,7 @@ pub struct Pace<'a, M> {
     window_ps: u64,
     guests: Vec<Guest<'a>>,
     lanes: Vec<Lane>,
-    late: Lateness,
+    late: GuestSkew,
 }
 
 impl<'a, M: Memory> Pace<'a, M> {
@@ -127,7 +127,7 @@ impl<'a, M: Memory> Pace<'a, M> {
             window_ps,
             guests: Vec::new(),
             lanes: Vec::new(),
-            late: Lateness::default(),
+            late: GuestSkew::default(),
         };
         for (shared, processors) in guests {
             let first = pace.lanes.len();
@@ -165,7 +165,7 @@ impl<'a, M: Memory> Pace<'a, M> {
     }
 
     /// How far guests were out of step so far.
-    pub fn late(&self) -> Lateness {
+    pub fn late(&self) -> GuestSkew {
         self.late
     }
 
@@ -176,7 +176,7 @@ impl<'a, M: Memory> Pace<'a, M> {
     /// [`StuckBackend`] if a memory backend never responds.
     pub fn step(
         &mut self,
-        on_mark: &mut dyn FnMut(usize, u64, Moment),
+        on_mark: &mut dyn FnMut(usize, u64, GuestMark),
     ) -> Result<bool, StuckBackend> {
         let view = self.look();
         if view.held > 0 && view.held == view.here {
@@ -261,7 +261,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         view
     }
 
-    fn take(&mut self, at: u64, lane: usize, on_mark: &mut dyn FnMut(usize, u64, Moment)) {
+    fn take(&mut self, at: u64, lane: usize, on_mark: &mut dyn FnMut(usize, u64, GuestMark)) {
         let one = self.lanes[lane];
         let guest = &mut self.guests[one.guest];
         let ring = guest.shared.lane(one.number);
@@ -298,7 +298,7 @@ impl<'a, M: Memory> Pace<'a, M> {
 
     /// Releases all guests, each of which is at the beginning of a program. Others continued while
     /// they waited, and may have ended since.
-    fn release(&mut self, on_mark: &mut dyn FnMut(usize, u64, Moment)) {
+    fn release(&mut self, on_mark: &mut dyn FnMut(usize, u64, GuestMark)) {
         let reached = |guest: &Guest<'_>| {
             let held = guest.held.map_or(0, |(at, _)| at);
             held.max(guest.latest_ps)
@@ -317,13 +317,13 @@ impl<'a, M: Memory> Pace<'a, M> {
         }
     }
 
-    fn moment(&self, number: usize, at: u64) -> Moment {
+    fn moment(&self, number: usize, at: u64) -> GuestMark {
         let guest = &self.guests[number];
         let idle_ns = guest.shared.idle_ns();
         let lanes = guest.lanes.clone().map(|lane| self.lanes[lane].number);
         let counters = lanes.map(|lane| guest.shared.lane(lane).counters());
         let device = guest.device.as_ref().map(Device::counts);
-        Moment {
+        GuestMark {
             busy_ps: at.saturating_sub(idle_ns.saturating_mul(1000)),
             idle_ns,
             counters: counters.fold(Counters::default(), |sum, one| sum.plus(&one)),

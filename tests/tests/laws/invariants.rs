@@ -3,7 +3,7 @@
 
 use cxlab_engine::Monitor;
 use cxlab_engine::units::SimTime;
-use cxlab_system::system::{Node, Notes, System};
+use cxlab_system::system::{Node, RecordOptions, System};
 use cxlab_tests::swarm::may_wait;
 use cxlab_tests::{plan, report, run_down, shipped};
 
@@ -185,7 +185,7 @@ memory = { kind = "fixed", latency = "1 us", queue = 1 }
 #[test]
 fn backpressure_reaches_the_requester_and_requests_wait_there() {
     let plan = plan(SLOW, &[]);
-    let mut system = System::build(&plan, 1, Notes::default()).expect("the system builds");
+    let mut system = System::build(&plan, 1, RecordOptions::default()).expect("the system builds");
     let (simulation, monitor) = (&mut system.simulation, Monitor::default());
     simulation.run(1, SimTime(400_000_000), &monitor);
     let holds: Vec<u64> = simulation.components().map(Node::in_flight).collect();

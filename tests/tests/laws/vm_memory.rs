@@ -6,7 +6,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_plan::Plan;
 use cxlab_system::analytic::PlanMemory;
 use cxlab_tests::{assert_close, plan, report};
-use cxlab_vm::memory::{Demand, GuestLineAddr, Memory};
+use cxlab_vm::memory::{GuestLineAddr, LineRequest, Memory};
 use cxlab_vm::model::{Limits, Model, Processors, RecordResult};
 use cxlab_vm::ring::Record;
 
@@ -306,7 +306,7 @@ impl Alone {
     }
 
     /// Latency of what a guest wants of a line, in picoseconds; `None` for a hit.
-    fn demand(&mut self, guest: usize, line: u64, demand: Demand) -> Option<u64> {
+    fn demand(&mut self, guest: usize, line: u64, demand: LineRequest) -> Option<u64> {
         self.at_ps += 1_000_000_000;
         let at = self.at_ps;
         self.memory.advance(at);
@@ -320,7 +320,7 @@ impl Alone {
 fn a_coherent_load_alone_takes_what_the_engine_says_to_the_picosecond() {
     let engine = report(COHERENT, &[]);
     let plan = plan(COHERENT, &[]);
-    let took = Alone::new(&plan).demand(0, 12_345, Demand::Load);
+    let took = Alone::new(&plan).demand(0, 12_345, LineRequest::Load);
     assert_eq!(took, Some((engine.latency_ns.min * 1e3).round() as u64));
 }
 
@@ -330,9 +330,9 @@ fn a_coherent_load_alone_takes_what_the_engine_says_to_the_picosecond() {
 fn a_line_that_another_guest_has_changed_costs_its_snoop_and_write_back() {
     let plan = plan(COHERENT, &[]);
     let mut alone = Alone::new(&plan);
-    let first = alone.demand(0, 1, Demand::Own).unwrap();
-    assert_eq!(alone.demand(0, 1, Demand::Own), None, "a hit");
-    let taken = alone.demand(1, 1, Demand::Load).unwrap();
+    let first = alone.demand(0, 1, LineRequest::Own).unwrap();
+    assert_eq!(alone.demand(0, 1, LineRequest::Own), None, "a hit");
+    let taken = alone.demand(1, 1, LineRequest::Load).unwrap();
     assert_eq!(alone.memory.snoops(0).written_back, 1);
     // It keeps a shared copy.
     assert_eq!(alone.memory.snoops(0).invalidated, 0);
@@ -344,10 +344,10 @@ fn a_line_that_another_guest_has_changed_costs_its_snoop_and_write_back() {
         more.abs_diff(expected) < 4_000,
         "{more} ps for {expected} ps; alone {first} ps"
     );
-    let upgraded = alone.demand(0, 1, Demand::Own).unwrap();
+    let upgraded = alone.demand(0, 1, LineRequest::Own).unwrap();
     assert_eq!(alone.memory.snoops(1).invalidated, 1);
     assert!(upgraded < first + ways + 3_000, "no data: {upgraded} ps");
-    assert_eq!(alone.demand(1, 1, Demand::Drop), None, "it has none");
+    assert_eq!(alone.demand(1, 1, LineRequest::Evict), None, "it has none");
 }
 
 #[test]
@@ -355,12 +355,12 @@ fn a_full_snoop_filter_takes_lines_from_guests_that_still_have_them() {
     let plan = plan(COHERENT, &[]);
     let mut alone = Alone::new(&plan);
     for line in 0..4 {
-        assert!(alone.demand(0, line, Demand::Load).is_some());
+        assert!(alone.demand(0, line, LineRequest::Load).is_some());
     }
     assert_eq!(alone.memory.snoops(0).snoops, 0);
-    assert!(alone.demand(1, 4, Demand::Load).is_some());
+    assert!(alone.demand(1, 4, LineRequest::Load).is_some());
     // The least recently used.
     assert_eq!(alone.memory.snoops(0).invalidated, 1);
-    assert!(alone.demand(0, 0, Demand::Load).is_some());
-    assert_eq!(alone.demand(0, 3, Demand::Load), None);
+    assert!(alone.demand(0, 0, LineRequest::Load).is_some());
+    assert_eq!(alone.demand(0, 3, LineRequest::Load), None);
 }

@@ -34,9 +34,9 @@ impl HwThreads {
 
     /// Records whether a line that memory supplies to a cache is poison.
     #[inline]
-    pub fn given(&self, line: LineAddr, poison: bool) {
+    pub fn supplied(&self, line: LineAddr, poison: bool) {
         if let Some(lines) = &self.poison {
-            lines.given(line, poison);
+            lines.supplied(line, poison);
         }
     }
 

@@ -43,9 +43,9 @@ fn chase(chance: f64) -> Estimate {
     estimator.estimate(phase, &MACHINE, chance).unwrap()
 }
 
-fn answer(latency_ns: f64) -> [Answer; 2] {
+fn answer(latency_ns: f64) -> [PoolResponse; 2] {
     let stretch = 1.0;
-    [90.0, latency_ns].map(|latency_ns| Answer {
+    [90.0, latency_ns].map(|latency_ns| PoolResponse {
         latency_ns,
         stretch,
     })

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::space::{KERNELS, NOT_RECORDED, Spaces};
 use super::{LAST_LEVEL, Profile, ProfileError, Role};
-use crate::fabric::{Answer, Demand, Fabric, settled};
+use crate::fabric::{Demand, Fabric, PoolResponse, settled};
 use crate::located::{LocatedPhase, MissCost};
 use crate::model::Overlap;
 use crate::placement::Placement;
@@ -170,7 +170,7 @@ impl Profile {
         let all_lines: f64 = sums.lines.iter().sum();
         let scale = (counted / all_lines.max(1.0)).max(1.0);
         sums.lines.iter_mut().for_each(|lines| *lines *= scale);
-        let delay = |answers: &[Answer], ns: f64| -> f64 {
+        let delay = |answers: &[PoolResponse], ns: f64| -> f64 {
             // The fabric may need longer for the lines than the program takes.
             let stretch = answers.iter().skip(1).map(|answer| answer.stretch);
             let stretched = (stretch.fold(1.0, f64::max) - 1.0) * clock.cpu_ns;
@@ -185,7 +185,7 @@ impl Profile {
         };
         let lines: Vec<Demand> = sums.lines.iter().map(demand).collect();
         let in_flight = (machine.overlap.stream, threads);
-        let delayed = |answers: &[Answer]| delay(answers, beyond_ns);
+        let delayed = |answers: &[PoolResponse]| delay(answers, beyond_ns);
         let answers = settled(fabric, &lines, in_flight, running_ns, &delayed);
         let delay_ns = delay(&answers, beyond_ns);
         let factor = |delay_ns: f64| 1.0 + delay_ns / clock.cpu_ns;
@@ -341,7 +341,7 @@ impl Profile {
 }
 
 /// Latency that a pool adds, in nanoseconds. Pool 0 is local memory.
-fn added(answers: &[Answer], pool: usize, local_ns: f64) -> f64 {
+fn added(answers: &[PoolResponse], pool: usize, local_ns: f64) -> f64 {
     match pool {
         0 => 0.0,
         _ => (answers[pool].latency_ns - local_ns).max(0.0),
@@ -399,7 +399,7 @@ impl Sums {
     }
 
     /// Delay of so many waits for CXL memory, in nanoseconds.
-    fn delay(&self, answers: &[Answer], waits: f64, local_ns: f64) -> f64 {
+    fn delay(&self, answers: &[PoolResponse], waits: f64, local_ns: f64) -> f64 {
         let pools = 1..self.parts.len();
         let of = |pool: usize| self.share(pool) * added(answers, pool, local_ns);
         pools.map(of).sum::<f64>() * waits
@@ -409,7 +409,7 @@ impl Sums {
     fn pools(
         &self,
         names: Vec<String>,
-        answers: &[Answer],
+        answers: &[PoolResponse],
         [here, beyond]: [f64; 2],
         local_ns: f64,
     ) -> Vec<PoolReport> {

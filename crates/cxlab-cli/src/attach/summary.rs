@@ -6,7 +6,7 @@ use cxlab_system::analytic::PlanFabric;
 use cxlab_system::layout::{SHOWN, cells, nanos, table};
 
 use super::profile::by_source;
-use crate::verify::{ByThread, ModelSide, Verification};
+use crate::verify::{ModelSide, ThreadResult, Verification};
 
 /// The report of a run of a scenario, whose pools have these names and latencies without load.
 pub(super) fn summary(
@@ -203,7 +203,7 @@ fn model_row(name: &str, side: &ModelSide) -> Vec<String> {
 }
 
 /// The rows of one of several threads.
-fn thread_rows(thread: &ByThread) -> [Vec<String>; 3] {
+fn thread_rows(thread: &ThreadResult) -> [Vec<String>; 3] {
     let name = |what: &str| format!("thread {}: {what}", thread.thread);
     let times = [thread.local_ns, thread.delay_ns, thread.slowdown];
     [

@@ -1,7 +1,7 @@
 //! The model of `cxlab attach`, told of every miss of an execution.
 
 use cxlab_attach::estimate::{Estimate, Machine};
-use cxlab_attach::fabric::{Answer, Demand, Fabric, under_way};
+use cxlab_attach::fabric::{Demand, Fabric, PoolResponse, under_way};
 use cxlab_attach::model::{PoolUse, WindowUse};
 
 use super::{Assumed, ModelSide};
@@ -108,7 +108,7 @@ pub(super) fn add(
     side: &mut ModelSide,
     estimate: &Estimate,
     cpu_ns: f64,
-    answers: &[Answer],
+    answers: &[PoolResponse],
     machine: &Machine,
 ) {
     side.delay_ns += cpu_ns * estimate.delay(answers, machine);
@@ -123,7 +123,7 @@ pub(super) fn settled(
     running: &[(f64, &Estimate)],
     assumed: &Assumed,
     fabric: &mut dyn Fabric,
-) -> Vec<Answer> {
+) -> Vec<PoolResponse> {
     let machine = assumed.machine();
     let pools = fabric.pools().len();
     let demand = |real_ns: f64| -> Vec<Demand> {

@@ -41,8 +41,8 @@ use crate::program_fabric::ProgramFabric;
 use engine::{EngineRun, simulate};
 use exact::exact;
 use recorded::RecordedExecution;
-use recorder::{HeardExecution, Recorder};
-use turns::Turns;
+use recorder::{RecordedRun, Recorder};
+use turns::OrderedRecorder;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use under_qemu::UnderQemu;
 
@@ -200,7 +200,7 @@ pub struct Verification {
     /// The model, told of samples, as `cxlab attach` sees them.
     pub sampled: ModelSide,
     /// What hardware that samples the addresses of misses would say, by the number of misses for one sample.
-    pub by_period: Vec<ByPeriod>,
+    pub by_period: Vec<PeriodResult>,
     /// The attached run, over the CPU time that it used natively.
     pub run: Option<ModelSide>,
     /// The same, over the time that the model says for what it priced: as on the engine's machine, there is no kernel
@@ -208,10 +208,10 @@ pub struct Verification {
     pub run_modelled: Option<ModelSide>,
     /// Each thread of a program of several, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub threads: Vec<ByThread>,
+    pub threads: Vec<ThreadResult>,
     /// The program of several threads from its beginning to its end, by the event engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to_end: Option<ToEnd>,
+    pub to_end: Option<ProgramTimes>,
     /// Why there is no delay, where somebody has none.
     pub notes: Vec<String>,
     /// Why there may be none.
@@ -221,7 +221,7 @@ pub struct Verification {
 
 /// What samples of addresses say.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct ByPeriod {
+pub struct PeriodResult {
     /// Number of misses for one sample.
     pub period: u64,
     /// What they say.
@@ -235,7 +235,7 @@ pub struct ByPeriod {
 
 /// A thread: what the event engine says, and the model.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct ByThread {
+pub struct ThreadResult {
     /// Number of the thread, from 0.
     pub thread: u64,
     /// Number of instructions that it executed.
@@ -256,7 +256,7 @@ pub struct ByThread {
 
 /// A program from its beginning to its end: threads run beside one another, and wait for one another.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct ToEnd {
+pub struct ProgramTimes {
     /// Time with all memory local.
     pub local_ns: f64,
     /// Time with memory where it was placed.
@@ -381,12 +381,12 @@ pub fn verify(
     let recorder = Recorder::new(assumed, placement, pools, &pool_of);
     let recorder =
         recorder.map_err(|error| VerifyError::Mistake(format!("last level cache: {error}")))?;
-    let mut turns = Turns::new(recorder);
+    let mut turns = OrderedRecorder::new(recorder);
     let ran_by = execution.run(&mut turns)?;
     if let Some(too_many) = turns.too_many() {
         return Err(VerifyError::Mistake(too_many.message()));
     }
-    let HeardExecution {
+    let RecordedRun {
         recorded,
         windows,
         parts,
@@ -409,7 +409,7 @@ pub fn verify(
     let exact = exact(&windows, threads, &assumed, &mut fabric);
     let sampled = sampled::ask(parts, threads, &assumed, &mut fabric);
     let by_thread = by_thread(&recorded, [&local, &placed], &exact, &sampled);
-    let to_end = (threads > 1).then(|| ToEnd {
+    let to_end = (threads > 1).then(|| ProgramTimes {
         local_ns: local.to_end_ns,
         placed_ns: placed.to_end_ns,
         slowdown: slowdown(local.to_end_ns, placed.to_end_ns),
@@ -472,13 +472,13 @@ fn by_thread(
     [local, placed]: [&EngineRun; 2],
     exact: &[ModelSide],
     sampled: &[ModelSide],
-) -> Vec<ByThread> {
+) -> Vec<ThreadResult> {
     let times = local.threads.iter().zip(&placed.threads).enumerate();
     let one = |(thread, (local_ns, placed_ns)): (usize, (&f64, &f64))| {
         let (local_ns, placed_ns) = (*local_ns, *placed_ns);
         let (delay_ns, slowdown) = (placed_ns - local_ns, slowdown(local_ns, placed_ns));
         let compared = |side: ModelSide| side.against(local_ns, delay_ns, slowdown);
-        ByThread {
+        ThreadResult {
             thread: thread as u64,
             instructions: recorded.threads[thread].instructions,
             local_ns,

@@ -11,7 +11,7 @@ use cxlab_perf::encode::Event;
 use cxlab_perf::ring::Written;
 use cxlab_perf::{Attr, Format, MemoryMapping, Mode, Record, Sample, Weight};
 
-use super::{Assumed, ByPeriod, EngineSide, ModelSide};
+use super::{Assumed, EngineSide, ModelSide, PeriodResult};
 use crate::program_fabric::ProgramFabric;
 
 /// After how many misses there is a sample: primes, so that no loop is in step with them.
@@ -91,7 +91,7 @@ impl Sampling {
         assumed: &Assumed,
         placement: Placement,
         fabric: &mut ProgramFabric<'_>,
-    ) -> Result<ByPeriod, String> {
+    ) -> Result<PeriodResult, String> {
         let events = events(period);
         let mut profile = ProfileReader::new(&events, None).map_err(|error| error.to_string())?;
         let mut ring = Written::new(RING, events[LOADS].attr);
@@ -157,7 +157,7 @@ impl Sampling {
             delay_ns: 1e9 * (cost.slowdown.with_cxl_s - cost.slowdown.native_s),
             ..ModelSide::default()
         };
-        Ok(ByPeriod {
+        Ok(PeriodResult {
             period,
             side: side.compared(engine),
             least: cost.slowdown.least,

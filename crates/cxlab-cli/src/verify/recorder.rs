@@ -63,7 +63,7 @@ pub(super) struct Recorder<'a> {
 }
 
 /// What was heard of an execution.
-pub(super) struct HeardExecution {
+pub(super) struct RecordedRun {
     /// What the first caches of its threads lacked.
     pub(super) recorded: RecordedExecution,
     /// What the model was told, with every miss known.
@@ -223,7 +223,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// What was heard.
-    pub(super) fn finish(mut self) -> HeardExecution {
+    pub(super) fn finish(mut self) -> RecordedRun {
         let threads = self.threads.into_iter();
         let threads: Vec<RecordedThread> = threads
             .map(|thread| thread.finish(&mut self.shared))
@@ -235,7 +235,7 @@ impl<'a> Recorder<'a> {
             let parts = &mut self.shared.parts;
             parts.sort_by(|one, other| one.ended_ns.total_cmp(&other.ended_ns));
         }
-        HeardExecution {
+        RecordedRun {
             recorded: RecordedExecution {
                 threads,
                 pages: self.shared.pages.into_places(),

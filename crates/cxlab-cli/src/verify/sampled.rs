@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use cxlab_attach::estimate::{Estimate, Estimator, PhaseId, UnpricedTime};
-use cxlab_attach::fabric::{Answer, Fabric};
+use cxlab_attach::fabric::{Fabric, PoolResponse};
 use cxlab_attach::locality::Locality;
 use cxlab_attach::model::{Window, WindowUse};
 use cxlab_attach::reuse::WindowTrace;
@@ -59,7 +59,7 @@ struct SampledThread {
 }
 
 /// What follows from windows and working sets as they are.
-type Price = (Estimate, Vec<Answer>);
+type Price = (Estimate, Vec<PoolResponse>);
 
 /// What the model knows at a time, and what it has asked for.
 struct SampledKnowledge<'a> {

@@ -34,7 +34,7 @@ struct Queue {
 }
 
 /// A recorder that hears threads in the order of their clocks.
-pub(super) struct Turns<'a> {
+pub(super) struct OrderedRecorder<'a> {
     recorder: Recorder<'a>,
     queues: Vec<Queue>,
     /// Number of queued instructions, and instructions that were heard, whose memory is used again.
@@ -75,9 +75,9 @@ impl TooMany {
     }
 }
 
-impl<'a> Turns<'a> {
-    pub(super) fn new(recorder: Recorder<'a>) -> Turns<'a> {
-        Turns {
+impl<'a> OrderedRecorder<'a> {
+    pub(super) fn new(recorder: Recorder<'a>) -> OrderedRecorder<'a> {
+        OrderedRecorder {
             recorder,
             queues: vec![Queue::default()],
             queued: 0,
@@ -115,17 +115,17 @@ impl<'a> Turns<'a> {
     fn settle(&mut self, thread: usize) {
         let full = self.queued >= MOST_QUEUED;
         if self.lacks.is_none_or(|lacks| lacks == thread) || full {
-            self.hear(false);
+            self.process_queued(false);
         }
     }
 
     /// Hears everything that is queued.
     fn drain(&mut self) {
-        self.hear(true);
+        self.process_queued(true);
     }
 
     /// Hears the threads in the order of their clocks, until one has to be waited for; or all that is queued.
-    fn hear(&mut self, all: bool) {
+    fn process_queued(&mut self, all: bool) {
         loop {
             if !all && self.queued < MOST_QUEUED {
                 let mut queues = self.queues.iter();
@@ -212,7 +212,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-impl Listener for Turns<'_> {
+impl Listener for OrderedRecorder<'_> {
     fn map(&mut self, start: u64, end: u64) {
         self.drain();
         self.recorder.map(start, end);

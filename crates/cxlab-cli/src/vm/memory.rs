@@ -3,7 +3,7 @@
 use cxlab_protocol::coherence::requester::{Event, Line};
 use cxlab_system::analytic::{GuestLine, PlanMemory};
 use cxlab_vm::memory::{
-    Demand, GuestLineAddr, Memory, SharedLine, SnoopCounts, StuckBackend, Ticket,
+    GuestLineAddr, LineRequest, Memory, SharedLine, SnoopCounts, StuckBackend, Ticket,
 };
 
 /// The analytic form's stages and stations, and the media themselves, behind the seam of `cxlab-vm`.
@@ -68,19 +68,19 @@ impl Memory for GuestMemory {
         &mut self,
         at_ps: u64,
         place: GuestLineAddr,
-        demand: Demand,
+        demand: LineRequest,
     ) -> Option<(Ticket, bool)> {
         let line = line(place);
         let held = self.0.held(line);
         let event = match (demand, held) {
-            (Demand::Load, _) => Event::Load,
-            (Demand::Own, _) => Event::Store,
-            (Demand::Drop, Line::I) => return None,
-            (Demand::Drop, Line::M) => Event::Evict,
-            (Demand::Drop, _) => Event::EvictSilently,
-            (Demand::Flush, _) => Event::Flush,
+            (LineRequest::Load, _) => Event::Load,
+            (LineRequest::Own, _) => Event::Store,
+            (LineRequest::Evict, Line::I) => return None,
+            (LineRequest::Evict, Line::M) => Event::Evict,
+            (LineRequest::Evict, _) => Event::EvictSilently,
+            (LineRequest::Flush, _) => Event::Flush,
         };
-        let reads = held == Line::I && matches!(demand, Demand::Load | Demand::Own);
+        let reads = held == Line::I && matches!(demand, LineRequest::Load | LineRequest::Own);
         let ticket = self.0.demand(at_ps, line, event)?;
         Some((ticket, reads))
     }

@@ -7,7 +7,7 @@ use cxlab_system::output::run_id;
 use cxlab_vm::build::Image;
 use cxlab_vm::device::Counts;
 use cxlab_vm::model::shared::SharedCounts;
-use cxlab_vm::pace::Lateness;
+use cxlab_vm::pace::GuestSkew;
 use cxlab_vm::qemu::Version;
 use cxlab_vm::ring::ClockState;
 use cxlab_vm::session::{GuestRun, Outcome, SessionError, Span};
@@ -22,7 +22,7 @@ pub(super) struct Report<'a> {
     pub(super) version: Version,
     /// How far guests may be ahead of each other.
     pub(super) window: Picos,
-    pub(super) late: Lateness,
+    pub(super) late: GuestSkew,
     pub(super) guests: Vec<Facts<'a>>,
 }
 

@@ -16,11 +16,11 @@ use super::hmc::TransactionEntry;
 pub(super) enum FlushProgress {
     /// Threads are running, or their requests are outstanding.
     #[default]
-    Before,
+    NotStarted,
     /// These lines have to be evicted; snoops may have invalidated some of them.
-    Leaving(Vec<LineAddr>),
+    Evicting(Vec<LineAddr>),
     /// `CacheFlushed` was sent with this CQID.
-    Told(u32),
+    Notified(u32),
     /// The host has responded.
     Done,
 }
@@ -37,13 +37,13 @@ impl Accelerator {
         if !self.owes_flush() || !self.hw_threads.is_done() {
             return;
         }
-        if self.flush == FlushProgress::Before
+        if self.flush == FlushProgress::NotStarted
             && self.transactions.free.len() == self.transactions.entries.len()
         {
             self.flush =
-                FlushProgress::Leaving(self.cache.iter().map(|(_, line, _)| line).collect());
+                FlushProgress::Evicting(self.cache.iter().map(|(_, line, _)| line).collect());
         }
-        while let FlushProgress::Leaving(lines) = &mut self.flush
+        while let FlushProgress::Evicting(lines) = &mut self.flush
             && !self.transactions.free.is_empty()
         {
             match lines.pop() {
@@ -76,14 +76,14 @@ impl Accelerator {
             used: true,
             ..TransactionEntry::default()
         };
-        self.flush = FlushProgress::Told(id);
+        self.flush = FlushProgress::Notified(id);
         let flushed = self.message(ctx, LineAddr(0), Opcode::CacheFlushed, id);
         self.roots.send(ctx, flushed);
     }
 
     /// Whether a message is the response to `CacheFlushed`, which ends the flush.
     pub(super) fn ends_flush(&mut self, message: &Message) -> bool {
-        if self.flush != FlushProgress::Told(message.tag) {
+        if self.flush != FlushProgress::Notified(message.tag) {
             return false;
         }
         assert_eq!(message.opcode, Opcode::Go, "the answer to CacheFlushed");

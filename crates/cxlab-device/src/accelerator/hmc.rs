@@ -321,7 +321,7 @@ impl Accelerator {
         next: Line,
     ) -> Option<u32> {
         let keeps = slot.is_some() || !is_write(next);
-        if self.transactions.free.is_empty() || !self.queues.may_take_room() {
+        if self.transactions.free.is_empty() || !self.queues.may_allocate() {
             return None;
         }
         let slot = match slot {

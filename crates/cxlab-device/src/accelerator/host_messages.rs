@@ -4,15 +4,15 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{LINE_BYTES, LineAddr};
 use cxlab_link::{BufferId, Parcel};
 use cxlab_protocol::coherence::cache_agent;
-use cxlab_protocol::coherence::cache_message::Reply;
+use cxlab_protocol::coherence::cache_message::HostResponse;
 use cxlab_protocol::coherence::dcoh::{Action, Event};
 use cxlab_protocol::coherence::fields::{GoState, MetaField, MetaValue};
 use cxlab_protocol::coherence::message::{M2s, S2m, Snoop};
 use cxlab_protocol::{CacheMeta, Channel, MemMeta, Message, Opcode};
 
 use super::Accelerator;
+use super::attached_memory::{MediumRequestKind, ReceivedMessage};
 use super::dcoh::HOST;
-use super::own::{MediumRequestKind, ReceivedMessage};
 
 impl Accelerator {
     /// Handles a message of the host for the device's memory.
@@ -136,7 +136,7 @@ impl Accelerator {
             panic!("{:?} answers no snoop", message.opcode)
         };
         own_memory.step(line, entry, Event::Message(HOST, request));
-        let left = cache_agent::Event::Reply(Reply::Go(GoState::Invalid));
+        let left = cache_agent::Event::Reply(HostResponse::Go(GoState::Invalid));
         self.apply(ctx, entry, left, message);
         self.wake_held_back(ctx, line);
     }

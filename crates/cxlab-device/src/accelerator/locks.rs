@@ -15,8 +15,8 @@ use cxlab_protocol::coherence::hold::{Turn, Turns};
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
+use super::attached_memory::ReceivedMessage;
 use super::hmc::LookupAttempt;
-use super::own::ReceivedMessage;
 use super::{Accelerator, UNLOCK};
 
 /// Requests that wait for one line.

@@ -5,18 +5,18 @@
 //! one access a cycle; the cache accepts one access of all processing elements a cycle. Requests to
 //! the host pass a constant pipeline before the link, and responses another one after the link.
 
+mod attached_memory;
 mod bias;
 mod dcoh;
 mod failures;
 mod flush;
 mod hmc;
 mod host_messages;
+mod host_responses;
 mod io;
 mod locks;
-mod own;
 mod params;
-mod replies;
-mod room;
+mod resource_queues;
 mod translation;
 
 use std::collections::VecDeque;
@@ -40,15 +40,15 @@ use cxlab_workload::{Image, Phase};
 
 use io::DmaEngine;
 
+use attached_memory::{AttachedMemory, ReceivedMessage};
 use flush::FlushProgress;
 use hmc::{CacheTransactions, CacheWay, HmcStats};
 use locks::LineLocks;
-use own::{OwnMemory, ReceivedMessage};
-use room::ResourceQueues;
+use resource_queues::ResourceQueues;
 use translation::{TranslationOutcome, Translator};
 
+pub use attached_memory::{AttachedMemoryClass, AttachedMemoryConfig};
 pub use bias::MOST_PASSED_FLIPS;
-pub use own::{OwnMemoryClass, OwnMemoryConfig};
 pub use params::{
     AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams, LinePrefetchChoice,
     LoadRequest, StoreRequest,
@@ -67,7 +67,7 @@ pub struct AcceleratorConfig {
     /// Links of the accelerator.
     pub ports: Vec<LinkPort>,
     /// Memory of a Type 2 device.
-    pub memory: Option<OwnMemoryConfig>,
+    pub memory: Option<AttachedMemoryConfig>,
     /// Hardware prefetcher for lines of host memory, if any.
     pub prefetch: Option<Box<dyn PrefetchPolicy>>,
     /// Ranges of memory that may be prefetched: first line, and the line after the last.
@@ -124,7 +124,7 @@ pub struct Accelerator {
     flush: FlushProgress,
     hmc: HmcStats,
     io: DmaEngine,
-    own_memory: Option<OwnMemory>,
+    own_memory: Option<AttachedMemory>,
     prefetcher: Option<Box<dyn Prefetcher>>,
     /// The first access to host memory on a device without CXL.cache.
     refused: Option<Access>,
@@ -167,7 +167,7 @@ impl Accelerator {
         let params = config.params;
         let mut translator = None;
         if config.translates {
-            let atc = Atc::new(&params.atc, config.rng.part("atc"));
+            let atc = Atc::new(&params.atc, config.rng.substream("atc"));
             let atc = atc.map_err(AcceleratorError::Atc)?;
             translator = Some(Translator::new(atc, &params.atc.cache));
         }
@@ -183,7 +183,7 @@ impl Accelerator {
         };
         let own_memory = config.memory.map(|memory| {
             let tags = TagArray::new(dmc, lru.as_ref(), StreamRng::new(0, "lru"));
-            OwnMemory::new(memory, tags, params.dmc.write_buffer)
+            AttachedMemory::new(memory, tags, params.dmc.write_buffer)
         });
         Ok(Accelerator {
             cache: TagArray::new(hmc, lru.as_ref(), StreamRng::new(0, "lru")),
@@ -449,7 +449,10 @@ impl RequestAgent for Accelerator {
             + self.transactions.in_flight()
             + self.io.in_flight()
             + self.locks.in_flight()
-            + self.own_memory.as_ref().map_or(0, OwnMemory::in_flight)
+            + self
+                .own_memory
+                .as_ref()
+                .map_or(0, AttachedMemory::in_flight)
     }
 
     fn is_done(&self) -> bool {

@@ -64,7 +64,7 @@ mod outgoing;
 mod params;
 mod snoops;
 mod stats;
-mod turns;
+mod wait_log;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -90,7 +90,7 @@ use snoops::SnoopTags;
 
 pub use params::{CoherentConfig, CoherentError, SnoopFilterParams};
 pub use stats::DcohStats;
-pub use turns::{WaitLogEntry, WaitsFor};
+pub use wait_log::{WaitLogEntry, WaitsFor};
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
@@ -262,7 +262,7 @@ impl CoherentDevice {
     }
 
     /// Number of responses with each load since measurement began, if the device has telemetry.
-    pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
+    pub fn reported_loads(&self) -> Option<[u64; DevLoad::ALL.len()]> {
         self.telemetry.as_ref().map(|telemetry| telemetry.reported)
     }
 
@@ -419,7 +419,7 @@ impl CoherentDevice {
                 Channel::M2sReq => {
                     if self.turns.is_some() {
                         let line = WaitsFor::Line(self.dpa(&message).line());
-                        self.log_turn(line, &message, false);
+                        self.log_wait(line, &message, false);
                     }
                     self.buffers.requests.push_back(arrived);
                 }

@@ -11,7 +11,7 @@ use cxlab_protocol::coherence::message::{M2s, S2m};
 use super::lines::{NONE, Request};
 use super::medium::MediumAccess;
 use super::outgoing::Response;
-use super::turns::WaitsFor;
+use super::wait_log::WaitsFor;
 use super::{BufferedMessage, CoherentDevice, dpa_of, parse, row};
 
 impl CoherentDevice {
@@ -93,7 +93,7 @@ impl CoherentDevice {
             self.coherence.line_wait.0 += waited.0;
             if self.turns.is_some() {
                 let message = self.contexts.get(request).message;
-                self.log_turn(WaitsFor::Line(busy.line), &message, true);
+                self.log_wait(WaitsFor::Line(busy.line), &message, true);
             }
             self.begin(ctx, number);
         }

@@ -102,8 +102,8 @@ impl MemoryDevice {
             self.drop_write(ctx, incoming);
             return true;
         }
-        let ahead = match &self.seldom {
-            Some(seldom) if !write => seldom.speculations.has(dpa),
+        let ahead = match &self.optional {
+            Some(optional) if !write => optional.speculations.has(dpa),
             _ => false,
         };
         if !ahead && !self.backend.can_accept(now, write) {
@@ -119,8 +119,8 @@ impl MemoryDevice {
             self.stats.reads += 1;
         }
         self.contexts += 1;
-        if self.seldom.is_some() {
-            match self.take_seldom(ctx, incoming, dpa, waited) {
+        if self.optional.is_some() {
+            match self.apply_optional_state(ctx, incoming, dpa, waited) {
                 Some(poison) => incoming.poison = poison,
                 None => return true,
             }
@@ -159,7 +159,7 @@ impl MemoryDevice {
         };
         // Buffered requests have priority over speculative reads.
         let busy = !self.waiting.is_empty() || !self.backend.can_accept(now, false);
-        let speculations = &mut self.seldom.get_or_insert_default().speculations;
+        let speculations = &mut self.optional.get_or_insert_default().speculations;
         if busy || speculations.has(dpa) {
             return;
         }
@@ -181,7 +181,7 @@ impl MemoryDevice {
                 SpeculativeRead::InMedium(id)
             }
         };
-        let speculations = &mut self.seldom.get_or_insert_default().speculations;
+        let speculations = &mut self.optional.get_or_insert_default().speculations;
         speculations.begin(dpa, ahead);
     }
 
@@ -218,20 +218,20 @@ impl MemoryDevice {
     /// speculatively, so that the request does not need the medium.
     #[cold]
     #[inline(never)]
-    fn take_seldom(
+    fn apply_optional_state(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         incoming: IncomingRequest<'_>,
         dpa: Dpa,
         waited: DeviceWait,
     ) -> Option<bool> {
-        let seldom = self.seldom.as_mut()?;
-        let poison = match (&mut seldom.errors, incoming.write) {
+        let optional = self.optional.as_mut()?;
+        let poison = match (&mut optional.errors, incoming.write) {
             (None, _) => false,
             (Some(errors), true) => errors.take_write(dpa, &incoming.message(ctx)),
             (Some(errors), false) => errors.read(dpa),
         };
-        let ahead = seldom.speculations.take(dpa);
+        let ahead = optional.speculations.take(dpa);
         let Some(ahead) = ahead.filter(|_| !incoming.write) else {
             return Some(poison);
         };

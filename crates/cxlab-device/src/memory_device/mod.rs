@@ -24,7 +24,7 @@ mod responses;
 use std::collections::VecDeque;
 use std::mem::offset_of;
 
-use cxlab_agent::SharedShare;
+use cxlab_agent::DeviceSharedMemory;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Hpa, SimTime};
@@ -96,7 +96,7 @@ pub struct DeviceConfig {
     pub values: bool,
     /// Memory that hosts share with its data, if any; the medium must not return
     /// completion times in advance.
-    pub shared: Option<SharedShare>,
+    pub shared: Option<DeviceSharedMemory>,
 }
 
 /// State that few devices need.
@@ -132,7 +132,7 @@ pub struct MemoryDevice {
     /// Time of the earliest wake-up that was requested for the medium, or `SimTime::NEVER`.
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
-    seldom: Option<Box<OptionalState>>,
+    optional: Option<Box<OptionalState>>,
     stats: DeviceStats,
     decoders: DecoderTable,
     timeline: ChangeTimeline,
@@ -142,7 +142,7 @@ pub struct MemoryDevice {
 }
 
 save_state!(MemoryDevice {
-    values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, seldom, waits;
+    values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, optional, waits;
     states: ports, backend, timeline, values;
     built: controller, posts, persistent, decoders, limit, done;
 } then catch_up);
@@ -176,7 +176,7 @@ impl MemoryDevice {
             decoders: config.decoders,
             timeline,
             telemetry,
-            seldom: config.media_errors.map(|(params, seed, name)| {
+            optional: config.media_errors.map(|(params, seed, name)| {
                 Box::new(OptionalState {
                     errors: Some(MediaErrors::new(&params, seed, &name)),
                     ..OptionalState::default()
@@ -213,13 +213,13 @@ impl MemoryDevice {
     }
 
     /// Number of responses with each load since measurement began, if the device has telemetry.
-    pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
+    pub fn reported_loads(&self) -> Option<[u64; DevLoad::ALL.len()]> {
         self.telemetry.as_ref().map(|telemetry| telemetry.reported)
     }
 
     /// Poison read and written since measurement began, if the device can have media errors.
     pub fn media_errors(&self) -> Option<MediaErrorStats> {
-        let errors = self.seldom.as_ref()?.errors.as_ref();
+        let errors = self.optional.as_ref()?.errors.as_ref();
         errors.map(|errors| errors.stats)
     }
 
@@ -248,8 +248,8 @@ impl MemoryDevice {
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.begin_measurement();
         }
-        if let Some(seldom) = &mut self.seldom
-            && let Some(errors) = &mut seldom.errors
+        if let Some(optional) = &mut self.optional
+            && let Some(errors) = &mut optional.errors
         {
             errors.stats = MediaErrorStats::default();
         }
@@ -297,9 +297,9 @@ impl MemoryDevice {
 
     /// Prefetches what the next parcel from a port will access.
     #[inline]
-    pub fn fetch(&self, port: u16) {
+    pub fn prefetch(&self, port: u16) {
         if let Some(port) = self.ports.get(port as usize) {
-            port.link.fetch(1);
+            port.link.prefetch(1);
             prefetch_first::<{ size_of::<Port>() - offset_of!(Port, leaving) }, _>(&port.leaving);
         }
         prefetch_first::<{ offset_of!(Self, timeline) }, _>(self);
@@ -308,8 +308,8 @@ impl MemoryDevice {
 
     /// Second prefetch stage, shortly before the parcel arrives: the medium's data.
     #[inline]
-    pub fn fetch_next(&self) {
-        self.backend.fetch();
+    pub fn prefetch_next(&self) {
+        self.backend.prefetch();
     }
 
     /// Handles a parcel that has arrived from a link.
@@ -377,8 +377,8 @@ impl MemoryDevice {
             self.free.push(completion.id);
             if request.answered {
                 self.posted -= 1;
-                if let Some(seldom) = &mut self.seldom {
-                    seldom.speculations.come(completion.id, ctx.now());
+                if let Some(optional) = &mut self.optional {
+                    optional.speculations.come(completion.id, ctx.now());
                 }
                 continue;
             }

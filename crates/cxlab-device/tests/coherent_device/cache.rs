@@ -8,7 +8,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
 use cxlab_link::{LinkPort, Parcel};
-use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
+use cxlab_protocol::coherence::block::{BlockResponse, BlockResponses, BlockSnoop};
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
 use cxlab_protocol::{Channel, LongStage, Message};
@@ -325,12 +325,12 @@ impl Cache {
         self.later.at(ctx, time, Later::Send(message));
     }
 
-    fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, job: usize, answers: &Answers) {
+    fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, job: usize, answers: &BlockResponses) {
         let snoop = self.jobs[job].message;
         for answer in answers.iter() {
             let (place, kept, lines) = match answer {
-                Answer::Line(place, kept) => (u64::from(place), kept, 1),
-                Answer::Block(kept) => (0, kept, snoop.lines),
+                BlockResponse::Line(place, kept) => (u64::from(place), kept, 1),
+                BlockResponse::Block(kept) => (0, kept, snoop.lines),
             };
             let opcode = match lines {
                 1 => kept.opcode(),

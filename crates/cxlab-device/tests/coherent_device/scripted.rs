@@ -441,7 +441,7 @@ fn completions_and_data_say_how_many_requests_are_inside() {
         [(Opcode::Cmp, 0, Optimal), (Opcode::Cmp, 1, Light)],
     ];
     assert_eq!(loads(&ran, 0), expected.concat());
-    assert_eq!(ran.device().told(), Some([2, 2, 1, 1]));
+    assert_eq!(ran.device().reported_loads(), Some([2, 2, 1, 1]));
 }
 
 #[test]
@@ -452,7 +452,7 @@ fn a_conflict_is_acknowledged_under_light_load_and_counts_as_no_response() {
     let ran = run(with_loads([1, 2, 3]), &peers);
     let acknowledged = (Opcode::BiConflictAck, 0, DevLoad::Light);
     assert_eq!(loads(&ran, 0).last(), Some(&acknowledged));
-    assert_eq!(ran.device().told(), Some([0, 2, 0, 0]));
+    assert_eq!(ran.device().reported_loads(), Some([0, 2, 0, 0]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::lane::{Account, Lane, Route};
+use super::partition_events::{ComponentRecord, PartitionEvents, Route};
 use super::{KeptPayload, Payload};
 use crate::queue::{EventKey, EventQueue, Target};
 use crate::units::SimTime;
@@ -61,9 +61,9 @@ use crate::units::SimTime;
 /// ```
 pub struct Ctx<'a, P: Payload> {
     pub(crate) now: SimTime,
-    pub(crate) account: &'a mut Account,
+    pub(crate) record: &'a mut ComponentRecord,
     pub(crate) routes: &'a [Route],
-    pub(crate) lane: &'a mut Lane<P>,
+    pub(crate) pending: &'a mut PartitionEvents<P>,
     /// The place in the event queue of the payload that has arrived; [`NOWHERE`] when there is none.
     pub(crate) place: u32,
 }
@@ -85,8 +85,8 @@ impl<P: Payload> Ctx<'_, P> {
     /// The key of the component's next event, at time `at`.
     #[inline]
     fn next_key(&mut self, at: SimTime) -> EventKey {
-        let order = u64::from(self.account.id) << EventKey::SEQUENCE_BITS | self.account.sequence;
-        self.account.sequence += 1;
+        let order = u64::from(self.record.id) << EventKey::SEQUENCE_BITS | self.record.sequence;
+        self.record.sequence += 1;
         EventKey { time: at.0, order }
     }
 
@@ -111,7 +111,7 @@ impl<P: Payload> Ctx<'_, P> {
     #[inline(always)]
     pub fn send_in_place(&mut self, port: u16, at: SimTime) -> &mut P {
         let (block, key, target) = self.leave(port, at);
-        self.lane.push(block, key, target)
+        self.pending.push(block, key, target)
     }
 
     /// The payload that has arrived, in the event queue. It is the default value in
@@ -119,7 +119,7 @@ impl<P: Payload> Ctx<'_, P> {
     /// passed on or kept.
     #[inline(always)]
     pub fn received(&self) -> &P {
-        self.lane.queue.carried(self.place)
+        self.pending.queue.carried(self.place)
     }
 
     /// The payload that has arrived, in the event queue, to be changed.
@@ -129,7 +129,7 @@ impl<P: Payload> Ctx<'_, P> {
     #[inline]
     pub fn received_mut(&mut self) -> &mut P {
         assert!(self.place != NOWHERE, "nothing has arrived");
-        self.lane.queue.carried_mut(self.place)
+        self.pending.queue.carried_mut(self.place)
     }
 
     /// Sends the payload that has arrived through `port`, to arrive at time `at`. Returns a reference by
@@ -146,7 +146,7 @@ impl<P: Payload> Ctx<'_, P> {
     }
 
     /// Keeps the payload that has arrived in the event queue after this event. The component stores the
-    /// returned handle and implements [`HandOver`](super::HandOver).
+    /// returned handle and implements [`KeptPayloads`](super::KeptPayloads).
     ///
     /// # Panics
     /// If no payload has arrived, or if it was passed on or kept.
@@ -160,7 +160,7 @@ impl<P: Payload> Ctx<'_, P> {
     /// The payload behind a handle; the default payload for the default [`KeptPayload`].
     #[inline(always)]
     pub fn kept(&self, kept: &KeptPayload) -> &P {
-        self.lane.queue.carried(kept.0)
+        self.pending.queue.carried(kept.0)
     }
 
     /// Drops a kept payload.
@@ -169,7 +169,7 @@ impl<P: Payload> Ctx<'_, P> {
     /// If `kept` is the default [`KeptPayload`].
     pub fn forget(&mut self, kept: KeptPayload) {
         assert!(kept.is_some(), "nothing was kept");
-        self.lane.queue.release(kept.0);
+        self.pending.queue.release(kept.0);
     }
 
     /// Sends a kept payload through `port`, to arrive at time `at`. Returns a reference by which the
@@ -181,7 +181,7 @@ impl<P: Payload> Ctx<'_, P> {
     pub fn send_kept(&mut self, kept: KeptPayload, port: u16, at: SimTime) -> &mut P {
         assert!(kept.is_some(), "nothing was kept");
         let (block, key, target) = self.leave(port, at);
-        self.lane.pass_on(block, kept.0, key, target)
+        self.pending.pass_on(block, kept.0, key, target)
     }
 
     /// The receiver's block, the event's key and its target, for a payload sent through `port`.
@@ -209,8 +209,8 @@ impl<P: Payload> Ctx<'_, P> {
     pub fn wake_at(&mut self, at: SimTime, token: u32) {
         assert!(at >= self.now, "a wake-up in the past");
         let key = self.next_key(at);
-        let (block, target) = (self.lane.block, Target::wake(self.account.local, token));
-        self.lane.push(block, key, target);
+        let (block, target) = (self.pending.block, Target::wake(self.record.local, token));
+        self.pending.push(block, key, target);
     }
 
     /// Takes the place in the order of a wake-up whose time is not known yet. Between two runs,
@@ -225,6 +225,6 @@ impl<P: Payload> Ctx<'_, P> {
     /// Adds finished units of work, such as completed requests, to [`Monitor::work`](crate::Monitor::work).
     #[inline]
     pub fn count_work(&mut self, units: u64) {
-        self.lane.work += units;
+        self.pending.work += units;
     }
 }

@@ -40,14 +40,14 @@ impl<P> ExecutionHints<P> for NoHints {}
 /// and back ([`Component::hand_over`](super::Component::hand_over)).
 ///
 /// A [`KeptPayload`] is a place in the queue of one thread. Before the component moves to another thread and
-/// before its state is saved, the engine calls [`take_in`](HandOver::take_in), and afterwards
-/// [`put_back`](HandOver::put_back). A component that keeps payloads and does not hand them over is
+/// before its state is saved, the engine calls [`take_kept`](KeptPayloads::take_kept), and afterwards
+/// [`restore_kept`](KeptPayloads::restore_kept). A component that keeps payloads and does not hand them over is
 /// found by an assertion when components move.
-pub trait HandOver<P> {
+pub trait KeptPayloads<P> {
     /// Exchanges each kept payload for its value with `take` and stores the values in the component.
-    fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> P);
+    fn take_kept(&mut self, take: &mut dyn FnMut(KeptPayload) -> P);
 
     /// The component continues, perhaps on another thread or from a restored state. The values that it
-    /// stored in `take_in` may be kept in the queue again with `keep`.
-    fn put_back(&mut self, keep: &mut dyn FnMut(P) -> KeptPayload);
+    /// stored in `take_kept` may be kept in the queue again with `keep`.
+    fn restore_kept(&mut self, keep: &mut dyn FnMut(P) -> KeptPayload);
 }

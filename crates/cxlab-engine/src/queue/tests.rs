@@ -48,7 +48,7 @@ proptest! {
         let mut wheel = WheelQueue::<u64>::for_components(components);
         let mut heap = HeapQueue::<u64>::default();
         let pop = |wheel: &mut WheelQueue<u64>, heap: &mut HeapQueue<u64>, end: u64| {
-            wheel.fetch_behind();
+            wheel.prefetch_next_slot();
             (popped(wheel, end), popped(heap, end))
         };
         let (mut now, mut order) = (0u64, 0u64);

@@ -209,8 +209,8 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// Prefetches one more event of the next slot. Walking the list of a slot at once would stall
     /// at each event.
     #[inline(always)]
-    pub(crate) fn fetch_behind(&mut self) {
-        prefetch(self.slab.at(self.wheel.fetch_behind()));
+    pub(crate) fn prefetch_next_slot(&mut self) {
+        prefetch(self.slab.at(self.wheel.prefetch_next_slot()));
     }
 }
 
@@ -451,7 +451,7 @@ impl Wheel {
 
     /// Prefetches one more event of the next slot; returns its place.
     #[inline(always)]
-    fn fetch_behind(&mut self) -> u32 {
+    fn prefetch_next_slot(&mut self) -> u32 {
         let place = match self.fetched {
             NIL => self.next_head(),
             fetched => self.entries[fetched as usize].next,

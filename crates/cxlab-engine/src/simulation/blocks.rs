@@ -91,7 +91,7 @@ impl BlockArrangement {
     }
 
     /// Whether block-by-block execution is faster for this number of events in this simulated time.
-    pub(super) fn pays(&self, events: u64, picoseconds: u64) -> bool {
+    pub(super) fn is_faster(&self, events: u64, picoseconds: u64) -> bool {
         let blocks = self.blocks.len() as u128;
         let in_a_window = u128::from(events) * u128::from(self.span);
         let enough = u128::from(picoseconds) * WORTH_BLOCKS * blocks;

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use super::Monitor;
-use crate::component::{Account, Component, Ctx, ExecutionHints, Lane, NOWHERE, Payload, Route};
+use crate::component::{
+    Component, ComponentRecord, Ctx, ExecutionHints, NOWHERE, PartitionEvents, Payload, Route,
+};
 use crate::prefetch::{CACHE_LINE, prefetch, prefetch_first};
 use crate::queue::{EventQueue, PoppedEvent, Target, WheelQueue};
 use crate::units::SimTime;
@@ -27,8 +29,8 @@ const COMING: [usize; 3] = [12, 6, 3];
 /// A component with the engine's data on it. Every event needs these data, so they precede the component,
 /// in the cache line that is prefetched.
 #[repr(C)]
-pub(super) struct Cell<C: Component> {
-    pub(super) account: Account,
+pub(super) struct ComponentSlot<C: Component> {
+    pub(super) record: ComponentRecord,
     pub(super) routes: Box<[Route]>,
     pub(super) component: C,
 }
@@ -38,26 +40,26 @@ pub(super) struct Cell<C: Component> {
 /// Partitions are neighbours in memory. Each fills whole pairs of cache lines, which processors fetch
 /// together, so that no two threads write to one line.
 #[repr(align(128))]
-pub(super) struct RunningPartition<C: Component> {
-    pub(super) cells: Vec<Cell<C>>,
-    pub(super) lane: Lane<C::Payload>,
+pub(super) struct Partition<C: Component> {
+    pub(super) slots: Vec<ComponentSlot<C>>,
+    pub(super) pending: PartitionEvents<C::Payload>,
     /// Events handled since the last [`Simulation::settle`](super::Simulation::settle).
     pub(super) events: u64,
     /// Time of the last event handled, in picoseconds.
     pub(super) last: u64,
 }
 
-impl<C: Component> RunningPartition<C> {
+impl<C: Component> Partition<C> {
     /// Starts the components, in the order of their indices.
     pub(super) fn start(&mut self) {
-        for (local, cell) in self.cells.iter_mut().enumerate() {
-            let block = self.lane.blocks.of_local[local] - self.lane.blocks.first;
-            self.lane.begin_block(usize::from(block));
-            cell.component.start(&mut Ctx {
+        for (local, slot) in self.slots.iter_mut().enumerate() {
+            let block = self.pending.blocks.of_local[local] - self.pending.blocks.first;
+            self.pending.begin_block(usize::from(block));
+            slot.component.start(&mut Ctx {
                 now: SimTime(self.last),
-                account: &mut cell.account,
-                routes: &cell.routes,
-                lane: &mut self.lane,
+                record: &mut slot.record,
+                routes: &slot.routes,
+                pending: &mut self.pending,
                 place: NOWHERE,
             });
         }
@@ -67,26 +69,26 @@ impl<C: Component> RunningPartition<C> {
     #[inline(always)]
     fn dispatch(&mut self, event: PoppedEvent) {
         let PoppedEvent { key, target, place } = event;
-        let cell = &mut self.cells[target.component()];
+        let slot = &mut self.slots[target.component()];
         let ctx = &mut Ctx {
             now: SimTime(key.time),
-            account: &mut cell.account,
-            routes: &cell.routes,
-            lane: &mut self.lane,
+            record: &mut slot.record,
+            routes: &slot.routes,
+            pending: &mut self.pending,
             place,
         };
         if target.is_wake() {
-            ctx.lane.queue.release(place);
+            ctx.pending.queue.release(place);
             ctx.place = NOWHERE;
-            ctx.account
+            ctx.record
                 .absorb(key, u64::from(target.port_or_token) | 1 << 63);
-            cell.component.wake(ctx, target.port_or_token);
+            slot.component.wake(ctx, target.port_or_token);
         } else {
             let content = ctx.received().fingerprint() ^ u64::from(target.port_or_token) << 48;
-            ctx.account.absorb(key, content);
-            cell.component.arrive(ctx, target.port_or_token as u16);
+            ctx.record.absorb(key, content);
+            slot.component.arrive(ctx, target.port_or_token as u16);
             if ctx.place != NOWHERE {
-                ctx.lane.queue.release(ctx.place);
+                ctx.pending.queue.release(ctx.place);
             }
         }
     }
@@ -95,31 +97,35 @@ impl<C: Component> RunningPartition<C> {
     /// the nearest caches. Each stage needs the lines of the one before: the event, its component, the
     /// state that the component will read. No stage reads a line that was requested just before.
     #[inline(always)]
-    fn fetch_ahead(&mut self) {
-        let queue = &mut self.lane.queue;
-        queue.fetch_behind();
+    fn prefetch_upcoming(&mut self) {
+        let queue = &mut self.pending.queue;
+        queue.prefetch_next_slot();
         while let Some((target, carried)) = queue.next_to_prefetch(0, AHEAD[0]) {
-            fetch_cell(&self.cells, target, carried);
+            prefetch_slot(&self.slots, target, carried);
         }
         while let Some((target, carried)) = queue.next_to_prefetch(1, AHEAD[1]) {
-            fetch(&self.cells, target, carried);
-            fetch_next(&self.cells, target, carried);
+            prefetch_state(&self.slots, target, carried);
+            prefetch_linked_state(&self.slots, target, carried);
         }
     }
 
     /// Applies one prefetch stage to the event that is `behind` events after the current one,
     /// with block-by-block execution.
     #[inline(always)]
-    fn fetch_coming(&self, behind: usize, step: impl Fn(&[Cell<C>], Target, &C::Payload)) {
-        if let Some((target, carried)) = self.lane.queue.coming(behind) {
-            step(&self.cells, target, carried);
+    fn prefetch_upcoming_of_blocks(
+        &self,
+        behind: usize,
+        step: impl Fn(&[ComponentSlot<C>], Target, &C::Payload),
+    ) {
+        if let Some((target, carried)) = self.pending.queue.coming(behind) {
+            step(&self.slots, target, carried);
         }
     }
 
     /// Handles events before `end`, at most `limit`; with several blocks, it completes the last window.
     /// Returns the number of events.
     pub(super) fn advance(&mut self, end: u64, limit: u64) -> u64 {
-        let done = match self.lane.queue.blocks() {
+        let done = match self.pending.queue.blocks() {
             1 => self.handle(end, limit),
             _ => self.advance_blocks(end, limit),
         };
@@ -129,14 +135,14 @@ impl<C: Component> RunningPartition<C> {
 
     /// Handles the events of the timing wheel in their order.
     fn handle(&mut self, end: u64, limit: u64) -> u64 {
-        let fetches = self.cells.len() > NEAR;
+        let fetches = self.slots.len() > NEAR;
         let mut done = 0;
         while done < limit {
-            let Some(event) = self.lane.queue.pop_before(end) else {
+            let Some(event) = self.pending.queue.pop_before(end) else {
                 break;
             };
             if fetches {
-                self.fetch_ahead();
+                self.prefetch_upcoming();
             }
             self.last = event.key.time;
             self.dispatch(event);
@@ -148,15 +154,15 @@ impl<C: Component> RunningPartition<C> {
     /// Handles the events of the current block in the window.
     fn handle_block(&mut self) -> u64 {
         let mut done = 0;
-        while let Some(event) = self.lane.queue.block_queues().pop() {
-            let passed = self.lane.queue.block_queues().pass();
+        while let Some(event) = self.pending.queue.block_queues().pop() {
+            let passed = self.pending.queue.block_queues().pass();
             self.last = event.key.time;
             self.dispatch(event);
             done += 1;
             if passed {
-                self.fetch_coming(COMING[0], fetch_cell);
-                self.fetch_coming(COMING[1], fetch);
-                self.fetch_coming(COMING[2], fetch_next);
+                self.prefetch_upcoming_of_blocks(COMING[0], prefetch_slot);
+                self.prefetch_upcoming_of_blocks(COMING[1], prefetch_state);
+                self.prefetch_upcoming_of_blocks(COMING[2], prefetch_linked_state);
             }
         }
         done
@@ -171,13 +177,16 @@ impl<C: Component> RunningPartition<C> {
     /// window. The order of events of each component, and so every result, is the same.
     fn advance_blocks(&mut self, end: u64, limit: u64) -> u64 {
         let mut done = 0;
-        while done < limit && self.lane.queue.block_queues().open(end) {
-            (0..=COMING[0]).for_each(|behind| self.fetch_coming(behind, fetch_cell));
-            (0..=COMING[1]).for_each(|behind| self.fetch_coming(behind, fetch));
-            (0..=COMING[2]).for_each(|behind| self.fetch_coming(behind, fetch_next));
+        while done < limit && self.pending.queue.block_queues().open(end) {
+            (0..=COMING[0])
+                .for_each(|behind| self.prefetch_upcoming_of_blocks(behind, prefetch_slot));
+            (0..=COMING[1])
+                .for_each(|behind| self.prefetch_upcoming_of_blocks(behind, prefetch_state));
+            (0..=COMING[2])
+                .for_each(|behind| self.prefetch_upcoming_of_blocks(behind, prefetch_linked_state));
             let mut last = self.last;
-            while let Some(block) = self.lane.queue.block_queues().begin_block() {
-                self.lane.begin_block(block);
+            while let Some(block) = self.pending.queue.block_queues().begin_block() {
+                self.pending.begin_block(block);
                 done += self.handle_block();
                 last = last.max(self.last);
             }
@@ -187,42 +196,42 @@ impl<C: Component> RunningPartition<C> {
     }
 
     /// Adds handled events, work and time to the monitor.
-    pub(super) fn tell(&mut self, monitor: &Monitor, handled: u64) {
+    pub(super) fn update_monitor(&mut self, monitor: &Monitor, handled: u64) {
         monitor.events.fetch_add(handled, Ordering::Relaxed);
         monitor
             .work
-            .fetch_add(std::mem::take(&mut self.lane.work), Ordering::Relaxed);
+            .fetch_add(std::mem::take(&mut self.pending.work), Ordering::Relaxed);
         monitor.time.fetch_max(self.last, Ordering::Relaxed);
         monitor.show();
     }
 
     /// Removes all pending events. Components keep the payloads that they have kept or taken in.
     pub(super) fn forget_pending(&mut self) {
-        if self.lane.queue.next_time() < u64::MAX {
-            self.take_in();
-            let blocks = &self.lane.blocks;
-            self.lane.queue = WheelQueue::for_blocks(&blocks.counts, blocks.span, self.last);
-            self.lane.block = self.lane.blocks.first;
+        if self.pending.queue.next_time() < u64::MAX {
+            self.take_kept();
+            let blocks = &self.pending.blocks;
+            self.pending.queue = WheelQueue::for_blocks(&blocks.counts, blocks.span, self.last);
+            self.pending.block = self.pending.blocks.first;
         }
-        self.put_back();
+        self.restore_kept();
     }
 
     /// Moves kept payloads from the queue into the components
-    /// ([`HandOver::take_in`](crate::HandOver::take_in)).
-    pub(super) fn take_in(&mut self) {
-        for cell in &mut self.cells {
-            if let Some(keeper) = cell.component.hand_over() {
-                keeper.take_in(&mut |kept| self.lane.take(kept));
+    /// ([`KeptPayloads::take_kept`](crate::KeptPayloads::take_kept)).
+    pub(super) fn take_kept(&mut self) {
+        for slot in &mut self.slots {
+            if let Some(keeper) = slot.component.hand_over() {
+                keeper.take_kept(&mut |kept| self.pending.take(kept));
             }
         }
     }
 
     /// Lets components keep payloads in the queue again
-    /// ([`HandOver::put_back`](crate::HandOver::put_back)).
-    pub(super) fn put_back(&mut self) {
-        for cell in &mut self.cells {
-            if let Some(keeper) = cell.component.hand_over() {
-                keeper.put_back(&mut |payload| self.lane.keep(payload));
+    /// ([`KeptPayloads::restore_kept`](crate::KeptPayloads::restore_kept)).
+    pub(super) fn restore_kept(&mut self) {
+        for slot in &mut self.slots {
+            if let Some(keeper) = slot.component.hand_over() {
+                keeper.restore_kept(&mut |payload| self.pending.keep(payload));
             }
         }
     }
@@ -240,7 +249,7 @@ impl<C: Component> RunningPartition<C> {
         while handled < events {
             let done = self.advance(until, LOOK_EVERY);
             handled += done;
-            self.tell(monitor, done);
+            self.update_monitor(monitor, done);
             if done < LOOK_EVERY {
                 return Some(false);
             }
@@ -257,16 +266,16 @@ impl<C: Component> RunningPartition<C> {
 
 /// Prefetches the payload of an event and the component that it is for.
 #[inline(always)]
-fn fetch_cell<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
+fn prefetch_slot<C: Component>(slots: &[ComponentSlot<C>], target: Target, carried: &C::Payload) {
     prefetch(carried);
-    prefetch_first::<{ 3 * CACHE_LINE }, _>(&cells[target.component()]);
+    prefetch_first::<{ 3 * CACHE_LINE }, _>(&slots[target.component()]);
 }
 
 /// First stage of the component: prefetches the state that it will read.
 #[inline(always)]
-fn fetch<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
+fn prefetch_state<C: Component>(slots: &[ComponentSlot<C>], target: Target, carried: &C::Payload) {
     if !target.is_wake() {
-        let component = &cells[target.component()].component;
+        let component = &slots[target.component()].component;
         component
             .hints()
             .prefetch(target.port_or_token as u16, carried);
@@ -276,12 +285,16 @@ fn fetch<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) 
 /// Second stage of the component: prefetches the state behind pointers, and the route of the port through
 /// which the component will send.
 #[inline(always)]
-fn fetch_next<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
+fn prefetch_linked_state<C: Component>(
+    slots: &[ComponentSlot<C>],
+    target: Target,
+    carried: &C::Payload,
+) {
     if !target.is_wake() {
-        let cell = &cells[target.component()];
-        let hints = cell.component.hints();
+        let slot = &slots[target.component()];
+        let hints = slot.component.hints();
         let port = hints.prefetch_next(target.port_or_token as u16, carried);
-        if let Some(route) = port.and_then(|port| cell.routes.get(port as usize)) {
+        if let Some(route) = port.and_then(|port| slot.routes.get(port as usize)) {
             prefetch(route);
         }
     }

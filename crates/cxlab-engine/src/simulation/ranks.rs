@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::part::{LOOK_EVERY, RunningPartition};
+use super::part::{LOOK_EVERY, Partition};
 use super::saved::save_pending;
 use super::{Monitor, Outcome, Simulation, Stop};
 use crate::component::Component;
-use crate::partition::Partition;
+use crate::partition::Partitioning;
 use crate::queue::{EventKey, EventQueue, Target};
 use crate::state::{Refusal, SaveState, StateError, StateReader, StateWriter};
 use crate::units::SimTime;
@@ -148,7 +148,7 @@ where
     C::Payload: Serialize + DeserializeOwned,
 {
     /// Divides the components into the partitions of the ranks.
-    fn divide_among_ranks(&mut self, division: &Partition) {
+    fn divide_among_ranks(&mut self, division: &Partitioning) {
         self.rearrange(division.clone(), self.dense);
         // The next run on threads makes its own division.
         self.requested_parts = 0;
@@ -157,12 +157,12 @@ where
     /// Runs the partition of this rank until no rank has an event left, until the time `until`, or until
     /// the monitor of a rank interrupts.
     ///
-    /// The `division` ([`Simulation::division_together`]) is the same on all ranks and in every run of a
+    /// The `division` ([`Simulation::partition_for_ranks`]) is the same on all ranks and in every run of a
     /// simulation. Components of other ranks do not change here. The outcome is equal on all ranks except
     /// for the digest; [`Simulation::gather`] returns the digest of the whole.
     pub fn run_ranked(
         &mut self,
-        division: &Partition,
+        division: &Partitioning,
         ranks: &mut dyn Ranks,
         until: SimTime,
         monitor: &Monitor,
@@ -211,7 +211,7 @@ where
     /// If a component cannot be saved, or if ranks have different systems.
     pub fn gather(
         &mut self,
-        division: &Partition,
+        division: &Partitioning,
         ranks: &mut dyn Ranks,
     ) -> Result<u64, GatherError> {
         let rank = ranks.rank();
@@ -233,12 +233,12 @@ where
 
     fn save_part(&mut self, part: usize) -> Result<Vec<u8>, Vec<Refusal>> {
         let mut out = StateWriter::default();
-        self.parts[part].take_in();
+        self.parts[part].take_kept();
         for number in self.division.members().swap_remove(part) {
             self.save_component(number, &mut out);
         }
         save_pending(&self.parts[part..=part], &mut out);
-        self.parts[part].put_back();
+        self.parts[part].restore_kept();
         out.finish()
     }
 
@@ -262,7 +262,7 @@ pub enum GatherError {
     Differs(StateError),
 }
 
-impl<C: Component> RunningPartition<C>
+impl<C: Component> Partition<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {
@@ -280,12 +280,12 @@ where
         let mut into = vec![Vec::new(); size];
         let mut unreported = 0;
         loop {
-            let mut next = self.lane.queue.next_time();
-            for outgoing in &mut self.lane.outgoing {
+            let mut next = self.pending.queue.next_time();
+            for outgoing in &mut self.pending.outgoing {
                 next = next.min(std::mem::replace(&mut outgoing.earliest, u64::MAX));
             }
             let mut interrupted = monitor.is_interrupted();
-            for (to, outgoing) in self.lane.outgoing.iter_mut().enumerate() {
+            for (to, outgoing) in self.pending.outgoing.iter_mut().enumerate() {
                 if to == rank {
                     continue;
                 }
@@ -323,16 +323,16 @@ where
                     let (time, order, receiver, port, payload): Written<C::Payload> =
                         read(&mut bytes);
                     let target = Target::port(receiver, port as u16);
-                    *self.lane.arrive(EventKey { time, order }, target) = payload;
+                    *self.pending.arrive(EventKey { time, order }, target) = payload;
                 }
             }
             if interrupted || next >= until || next == u64::MAX {
-                self.tell(monitor, unreported);
+                self.update_monitor(monitor, unreported);
                 return (interrupted, next == u64::MAX);
             }
             unreported += self.advance(next.saturating_add(lookahead).min(until), u64::MAX);
             if unreported >= LOOK_EVERY {
-                self.tell(monitor, unreported);
+                self.update_monitor(monitor, unreported);
                 unreported = 0;
             }
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Simulation;
-use super::part::RunningPartition;
+use super::part::Partition;
 use crate::component::{Body, Component};
 use crate::queue::EventKey;
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
@@ -19,21 +19,21 @@ where
     ///
     /// What cannot be saved is reported by [`StateWriter::finish`].
     pub fn save(&mut self, out: &mut StateWriter) {
-        self.parts.iter_mut().for_each(RunningPartition::take_in);
+        self.parts.iter_mut().for_each(Partition::take_kept);
         out.value("components", &(self.local_of.len() as u64));
         out.value("clock", &(self.started, self.events, self.end.0));
         for number in 0..self.local_of.len() {
             self.save_component(number, out);
         }
         save_pending(&self.parts, out);
-        self.parts.iter_mut().for_each(RunningPartition::put_back);
+        self.parts.iter_mut().for_each(Partition::restore_kept);
     }
 
     pub(super) fn save_component(&self, number: usize, out: &mut StateWriter) {
         out.enter(number);
-        let cell = self.cell(number);
-        out.value("account", &(cell.account.sequence, cell.account.digest));
-        cell.component.save(out);
+        let slot = self.slot(number);
+        out.value("record", &(slot.record.sequence, slot.record.digest));
+        slot.component.save(out);
     }
 
     /// Fills this simulation with a saved state. It must be freshly built, from the same components and
@@ -56,9 +56,7 @@ where
             self.restore_component(number, from)?;
         }
         self.sent = self.sequences();
-        self.parts
-            .iter_mut()
-            .for_each(RunningPartition::forget_pending);
+        self.parts.iter_mut().for_each(Partition::forget_pending);
         self.restore_pending(from)
     }
 
@@ -67,9 +65,9 @@ where
         number: usize,
         from: &mut StateReader<'_>,
     ) -> Result<(), StateError> {
-        let cell = self.cell_mut(number);
-        (cell.account.sequence, cell.account.digest) = from.value("account")?;
-        cell.component.restore(from)
+        let slot = self.slot_mut(number);
+        (slot.record.sequence, slot.record.digest) = from.value("record")?;
+        slot.component.restore(from)
     }
 
     /// Adds the saved pending events.
@@ -94,12 +92,12 @@ where
 
 /// All pending events of these partitions, in the order of events, which does not depend on the division.
 pub(super) fn pending<C: Component>(
-    parts: &[RunningPartition<C>],
+    parts: &[Partition<C>],
 ) -> Vec<(EventKey, u32, Body<C::Payload>)> {
     let mut pending = Vec::new();
     for part in parts {
-        part.lane.queue.for_each(|key, target, carried| {
-            let id = part.cells[target.component()].account.id;
+        part.pending.queue.for_each(|key, target, carried| {
+            let id = part.slots[target.component()].record.id;
             let body = match target.is_wake() {
                 true => Body::Wake(target.port_or_token),
                 false => Body::Payload(target.port_or_token as u16, *carried),
@@ -111,7 +109,7 @@ pub(super) fn pending<C: Component>(
     pending
 }
 
-pub(super) fn save_pending<C: Component>(parts: &[RunningPartition<C>], out: &mut StateWriter)
+pub(super) fn save_pending<C: Component>(parts: &[Partition<C>], out: &mut StateWriter)
 where
     C::Payload: Serialize,
 {

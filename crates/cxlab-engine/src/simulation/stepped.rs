@@ -53,13 +53,13 @@ impl<C: Component> Simulation<C> {
     /// # Panics
     /// If there is no component with this number, or if an event at `at` may already have been handled.
     pub fn wake_reserved(&mut self, number: usize, wake: ReservedWake, at: SimTime, token: u32) {
-        let cell = self.cell(number);
+        let slot = self.slot(number);
         assert!(at.0 >= self.parts[0].last, "a wake-up in the past");
         let key = EventKey {
             time: at.0,
             order: wake.0,
         };
-        let id = cell.account.id;
+        let id = slot.record.id;
         self.put_pending(key, id, Body::Wake(token));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::component::{ComponentId, Ctx, HandOver, KeptPayload, Payload};
+use crate::component::{ComponentId, Ctx, KeptPayload, KeptPayloads, Payload};
 use crate::rng::StreamRng;
 use crate::state::{StateReader, StateWriter};
 use crate::units::Picos;
@@ -66,16 +66,16 @@ impl Component for Juggler {
         let ball = ctx.send_kept(kept, port, at);
         ball.0 = ball.0.wrapping_mul(37) + 5;
     }
-    fn hand_over(&mut self) -> Option<&mut dyn HandOver<Ball>> {
+    fn hand_over(&mut self) -> Option<&mut dyn KeptPayloads<Ball>> {
         Some(self)
     }
 }
 
-impl HandOver<Ball> for Juggler {
-    fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> Ball) {
+impl KeptPayloads<Ball> for Juggler {
+    fn take_kept(&mut self, take: &mut dyn FnMut(KeptPayload) -> Ball) {
         self.inside.extend(self.kept.drain(..).map(take));
     }
-    fn put_back(&mut self, keep: &mut dyn FnMut(Ball) -> KeptPayload) {
+    fn restore_kept(&mut self, keep: &mut dyn FnMut(Ball) -> KeptPayload) {
         self.kept.extend(self.inside.drain(..).map(keep));
     }
 }
@@ -183,7 +183,7 @@ fn ranks_run_as_one_process_does_and_the_first_gathers_all() {
                 let (whole, monitor) = (&whole, &monitor);
                 scope.spawn(move || {
                     let mut simulation = jugglers(12, 1_000);
-                    let division = simulation.division_together(size, &[]);
+                    let division = simulation.partition_for_ranks(size, &[]);
                     assert_eq!(division.parts, size);
                     let mut run = |until| {
                         simulation.run_ranked(&division, &mut rank, SimTime(until), monitor)
@@ -306,7 +306,7 @@ fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler
         outcome = simulation.run(threads, SimTime(*until), &monitor);
     }
     for part in &simulation.parts {
-        assert_eq!(part.lane.queue.blocks() > 1, in_blocks);
+        assert_eq!(part.pending.queue.blocks() > 1, in_blocks);
     }
     (simulation, outcome)
 }
@@ -365,12 +365,12 @@ fn neighbours_share_a_block_and_short_wires_are_not_cut() {
     assert!(all.into_iter().eq(0..256), "each once");
     // Number of events in a window of 500 ps.
     let enough = 8 * found.blocks.len() as u64;
-    assert!(found.pays(enough + 1, 500) && !found.pays(enough - 1, 500));
-    assert!(!found.pays(0, 0));
+    assert!(found.is_faster(enough + 1, 500) && !found.is_faster(enough - 1, 500));
+    assert!(!found.is_faster(0, 0));
     // A small partition stays one block.
     let few = BlockArrangement::in_blocks(&wires, (192..256).step_by(2).collect());
     assert_eq!((few.blocks.len(), few.span), (1, u64::MAX));
-    assert!(!few.pays(1 << 40, 1));
+    assert!(!few.is_faster(1 << 40, 1));
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn all_start_again_at_the_time_that_was_reached() {
         let monitor = Monitor::default();
         let first = simulation.run(threads, SimTime::NEVER, &monitor);
         assert_eq!((first.stop, first.end), (Stop::Exhausted, SimTime(70)));
-        simulation.start_again();
+        simulation.restart();
         let second = simulation.run(threads, SimTime::NEVER, &monitor);
         assert_eq!((second.end, second.partitions), (SimTime(140), threads));
         let noted = simulation.components().map(|alarm| alarm.noted.clone());

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use super::barrier::OpenOnPanic;
 use super::exchange::{Exchange, PartitionReport, WindowAction};
-use super::part::{LOOK_EVERY, RunningPartition};
+use super::part::{LOOK_EVERY, Partition};
 use super::{Monitor, Windows};
 use crate::component::{Component, CrossEvent};
 use crate::prefetch::prefetch;
@@ -32,7 +32,7 @@ const PAUSE_EVERY: u64 = 8;
 
 /// A partition for another thread to run up to the time `until`.
 struct Job<C: Component> {
-    part: RunningPartition<C>,
+    part: Partition<C>,
     exchange: Arc<Exchange<CrossEvent<C::Payload>>>,
     lookahead: u64,
     until: u64,
@@ -43,7 +43,7 @@ struct Worker<C: Component> {
     /// `None` once the worker is being dropped.
     jobs: Option<Sender<Job<C>>>,
     /// The lock is never contended. It makes the worker [`Sync`], and with it the simulation.
-    done: Mutex<Receiver<RunningPartition<C>>>,
+    done: Mutex<Receiver<Partition<C>>>,
     /// `None` once the thread has been joined.
     thread: Option<JoinHandle<()>>,
 }
@@ -80,7 +80,7 @@ impl<C: Component> Worker<C> {
     ///
     /// # Panics
     /// With the panic of the thread, if it has panicked.
-    fn hand_back(&mut self, spins: u32) -> RunningPartition<C> {
+    fn hand_back(&mut self, spins: u32) -> Partition<C> {
         let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
         match (receive(done, spins), self.thread.take()) {
             (Ok(part), thread) => {
@@ -153,7 +153,7 @@ impl<C: Component> Workers<C> {
     /// windows. Returns whether the run was interrupted, or `None` where it can continue.
     pub(super) fn run(
         &mut self,
-        parts: &mut Vec<RunningPartition<C>>,
+        parts: &mut Vec<Partition<C>>,
         (lookahead, until): (u64, u64),
         processors: usize,
         pause: &mut dyn FnMut() -> bool,
@@ -228,7 +228,7 @@ impl LeadThread<'_> {
     }
 }
 
-impl<C: Component> RunningPartition<C> {
+impl<C: Component> Partition<C> {
     /// Runs windows until the end of the run, an interruption or a pause. The first partition has a
     /// `lead`. Returns whether the run was interrupted, or `None` after a pause.
     fn run_windows(
@@ -239,7 +239,7 @@ impl<C: Component> RunningPartition<C> {
         mut lead: Option<LeadThread<'_>>,
     ) -> Option<bool> {
         let _others_go_on = OpenOnPanic(exchange.barrier());
-        let me = self.lane.partition as usize;
+        let me = self.pending.partition as usize;
         // Which of the two buffers of the exchange the window uses.
         let mut buffer = 0;
         let mut handled = 0;
@@ -247,7 +247,7 @@ impl<C: Component> RunningPartition<C> {
             let report = PartitionReport {
                 next: self.post(exchange, buffer, me),
                 handled,
-                work: std::mem::take(&mut self.lane.work),
+                work: std::mem::take(&mut self.pending.work),
             };
             exchange.report(buffer, me, report);
             if let Some(lead) = &mut lead {
@@ -261,7 +261,7 @@ impl<C: Component> RunningPartition<C> {
                     if let Some(ahead) = events.get(index + AHEAD) {
                         prefetch(ahead);
                     }
-                    *self.lane.arrive(event.key, event.target) = event.payload;
+                    *self.pending.arrive(event.key, event.target) = event.payload;
                 }
             });
             let earliest = exchange
@@ -299,8 +299,8 @@ impl<C: Component> RunningPartition<C> {
         buffer: usize,
         me: usize,
     ) -> u64 {
-        let mut earliest = self.lane.queue.next_time();
-        for (to, outgoing) in self.lane.outgoing.iter_mut().enumerate() {
+        let mut earliest = self.pending.queue.next_time();
+        for (to, outgoing) in self.pending.outgoing.iter_mut().enumerate() {
             if outgoing.events.is_empty() {
                 continue;
             }

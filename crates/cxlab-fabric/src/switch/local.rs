@@ -36,7 +36,7 @@ impl RouteNumbers {
     }
 
     #[inline(always)]
-    fn fetch(&self, destination: usize) {
+    fn prefetch(&self, destination: usize) {
         match self {
             RouteNumbers::Narrow(routes) => routes.get(destination).map(prefetch_first::<1, u8>),
             RouteNumbers::Wide(routes) => routes.get(destination).map(prefetch_first::<1, u16>),
@@ -150,14 +150,14 @@ impl LocalRouting {
 
     /// Prefetches the entry of a destination to which a message will arrive soon.
     #[inline(always)]
-    pub(super) fn fetch(&self, destination: PortId) {
-        self.routes.fetch(usize::from(destination.0));
+    pub(super) fn prefetch(&self, destination: PortId) {
+        self.routes.prefetch(usize::from(destination.0));
     }
 
     /// The output of a future message, if known for certain: that is, unless the routing chooses by
     /// chance or by congestion.
     #[inline]
-    pub(super) fn foresee(
+    pub(super) fn predict_output(
         &self,
         source: PortId,
         destination: PortId,
@@ -220,7 +220,7 @@ mod tests {
                             kind.pick(candidates, switch, source, destination, || 5, congestion);
                         assert_eq!(local.pick(ends.0, ends.1, channel, || 5, congestion), said);
                         let certain = candidates.len() == 1 || kind.keeps_order();
-                        let foreseen = local.foresee(ends.0, ends.1, channel);
+                        let foreseen = local.predict_output(ends.0, ends.1, channel);
                         assert_eq!(foreseen, certain.then_some(said));
                     }
                 }

@@ -1,16 +1,16 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::demand::{Ask, DemandChoice};
+use crate::demand::{DemandChoice, VmRequest};
 use crate::params::{HostParams, Spread};
 use crate::placement::PlacementChoice;
 use crate::policy::PoolPolicyChoice;
 
 #[derive(Debug)]
-struct Fixed(Vec<Ask>);
+struct Fixed(Vec<VmRequest>);
 
 impl Demand for Fixed {
-    fn asks(&self, _: &ClusterDemand, _: &mut StreamRng) -> Vec<Ask> {
+    fn asks(&self, _: &ClusterDemand, _: &mut StreamRng) -> Vec<VmRequest> {
         self.0.clone()
     }
 
@@ -19,8 +19,8 @@ impl Demand for Fixed {
     }
 }
 
-fn ask(start_s: u64, life_s: u64, cores: u32, gib: u32) -> Ask {
-    Ask {
+fn ask(start_s: u64, life_s: u64, cores: u32, gib: u32) -> VmRequest {
+    VmRequest {
         start_s,
         end_s: start_s + life_s,
         cores,
@@ -128,7 +128,7 @@ fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
         let (cores, gib) = (1 + rng.below(4) as u32, 1 + rng.below(16) as u32);
         ask(start_s, life_s, cores, gib)
     };
-    let mut asks: Vec<Ask> = (0..300).map(|_| one()).collect();
+    let mut asks: Vec<VmRequest> = (0..300).map(|_| one()).collect();
     asks.sort_by_key(|ask| ask.start_s);
     let parts = Parts::new(
         params(1000, 100_000, 1.0),
@@ -142,12 +142,12 @@ fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
     assert_eq!(outcome.series.len(), 24);
     for (hour, point) in outcome.series.iter().enumerate() {
         let now = hour as u64 * 3600;
-        let runs = |ask: &&Ask| ask.start_s <= now && now < ask.end_s;
-        let there: Vec<&Ask> = asks.iter().filter(runs).collect();
-        let sum = |of: &dyn Fn(&Ask) -> u64| there.iter().map(|ask| of(ask)).sum::<u64>();
+        let runs = |ask: &&VmRequest| ask.start_s <= now && now < ask.end_s;
+        let there: Vec<&VmRequest> = asks.iter().filter(runs).collect();
+        let sum = |of: &dyn Fn(&VmRequest) -> u64| there.iter().map(|ask| of(ask)).sum::<u64>();
         assert_eq!(point.vms, there.len() as u64, "at {hour} h");
         assert_eq!(point.cores, sum(&|ask| u64::from(ask.cores)));
-        let half = |ask: &Ask| u64::from(ask.memory_mib) / 2 / 1024 * 1024;
+        let half = |ask: &VmRequest| u64::from(ask.memory_mib) / 2 / 1024 * 1024;
         assert_eq!(point.pool_mib, sum(&half));
         assert_eq!(
             point.local_mib + point.pool_mib,
@@ -241,7 +241,7 @@ fn the_monitor_gives_local_memory_to_vms_that_lose_too_much() {
         (one.loss, one.untouched) = (Some(loss), Some(0.0));
         one
     };
-    let run = |asks: Vec<Ask>, gib: u64| {
+    let run = |asks: Vec<VmRequest>, gib: u64| {
         let params = FleetParams {
             monitor: Some(crate::params::Monitor { bound: 0.05 }),
             ..params(4, gib, 1.0)
@@ -271,10 +271,10 @@ proptest! {
     fn best_fit_places_as_a_naive_model(
         vms in proptest::collection::vec((0u64..50, 1u64..400, 1u32..9, 1u32..33), 1..80),
     ) {
-        let mut asks: Vec<Ask> = vms.iter().map(|(at, life, cores, gib)| ask(at * 10, *life, *cores, *gib)).collect();
+        let mut asks: Vec<VmRequest> = vms.iter().map(|(at, life, cores, gib)| ask(at * 10, *life, *cores, *gib)).collect();
         asks.sort_by_key(|ask| ask.start_s);
         let parts = Parts::new(params(16, 48, 1.0), 3, Box::new(Fixed(asks.clone())), "none");
-        let mut placed: Vec<(usize, &Ask)> = Vec::new();
+        let mut placed: Vec<(usize, &VmRequest)> = Vec::new();
         let mut rejected = 0;
         for ask in &asks {
             let mut best: Option<(u32, u32, usize)> = None;
@@ -305,7 +305,7 @@ proptest! {
         policy in 0usize..6, placement in 0usize..6, slices in 0u32..40, near in any::<bool>(), monitored in any::<bool>(),
         local in any::<bool>(),
     ) {
-        let mut asks: Vec<Ask> = vms.iter().map(|(at, life, cores, gib)| ask(at * 10, *life, *cores, *gib)).collect();
+        let mut asks: Vec<VmRequest> = vms.iter().map(|(at, life, cores, gib)| ask(at * 10, *life, *cores, *gib)).collect();
         asks.sort_by_key(|ask| ask.start_s);
         let policy = crate::policy::CATALOG[policy].name;
         let placement = crate::placement::CATALOG[placement].name.to_owned();

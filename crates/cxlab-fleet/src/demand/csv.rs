@@ -15,7 +15,7 @@ use cxlab_files::input;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, ClusterDemand, Demand, DemandError};
+use super::{ClusterDemand, Demand, DemandError, VmRequest};
 
 pub(super) const ENTRY: Entry<Box<dyn Demand>> = Entry {
     name: "csv",
@@ -59,7 +59,7 @@ struct Trace {
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Table {
     /// VMs in the order of their starts, each with its cluster if the file has that column.
-    pub rows: Vec<(Option<u32>, Ask)>,
+    pub rows: Vec<(Option<u32>, VmRequest)>,
 }
 
 impl Demand for Trace {
@@ -92,8 +92,8 @@ impl Demand for Trace {
         Ok(())
     }
 
-    fn asks(&self, cluster: &ClusterDemand, _rng: &mut StreamRng) -> Vec<Ask> {
-        let mine = |(at, (home, ask)): (usize, &(Option<u32>, Ask))| {
+    fn asks(&self, cluster: &ClusterDemand, _rng: &mut StreamRng) -> Vec<VmRequest> {
+        let mine = |(at, (home, ask)): (usize, &(Option<u32>, VmRequest))| {
             let home = home.map_or(at, |home| home as usize) % cluster.of;
             let fits = ask.start_s < cluster.span_s;
             (home == cluster.index && fits).then(|| ask.clone())
@@ -158,7 +158,7 @@ impl Table {
             return Err((1, "found no VMs; allowed: one at least".to_owned()));
         }
         // The sort is stable, so VMs that start together stay in the order of the file.
-        rows.sort_by_key(|(_, ask): &(Option<u32>, Ask)| ask.start_s);
+        rows.sort_by_key(|(_, ask): &(Option<u32>, VmRequest)| ask.start_s);
         Ok(Table { rows })
     }
 }
@@ -211,7 +211,7 @@ fn shown(field: &str) -> String {
     field.chars().take(40).collect()
 }
 
-fn row(head: &[usize], line: &str) -> Result<(Option<u32>, Ask), String> {
+fn row(head: &[usize], line: &str) -> Result<(Option<u32>, VmRequest), String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() != head.len() {
         return Err(format!(
@@ -229,7 +229,7 @@ fn row(head: &[usize], line: &str) -> Result<(Option<u32>, Ask), String> {
     }
     let need = |column: usize| values[column].unwrap_or_default();
     let start_s = need(0) as u64;
-    let ask = Ask {
+    let ask = VmRequest {
         start_s,
         end_s: start_s + (need(1) as u64).max(1),
         cores: need(2) as u32,

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lifetime::{Lifetimes, Point};
-use super::{Ask, ClusterDemand, Demand};
+use super::{ClusterDemand, Demand, VmRequest};
 
 pub(super) const ENTRY: Entry<Box<dyn Demand>> = Entry {
     name: "generator",
@@ -232,10 +232,10 @@ impl Mix {
         if before > 0.0 { sum / before } else { 0.0 }
     }
 
-    fn ask(&self, start_s: u64, end_s: u64, rng: &mut StreamRng) -> Ask {
+    fn ask(&self, start_s: u64, end_s: u64, rng: &mut StreamRng) -> VmRequest {
         let cores = choose(&self.cores, rng);
         let gib = choose(&self.memory, rng);
-        Ask {
+        VmRequest {
             start_s,
             end_s: end_s.max(start_s + 1),
             cores,
@@ -247,7 +247,7 @@ impl Mix {
 }
 
 impl Demand for CheckedGenerator {
-    fn asks(&self, cluster: &ClusterDemand, rng: &mut StreamRng) -> Vec<Ask> {
+    fn asks(&self, cluster: &ClusterDemand, rng: &mut StreamRng) -> Vec<VmRequest> {
         let params = &self.params;
         let load = params.load[0] + rng.unit() * (params.load[1] - params.load[0]);
         let mix = Mix::new(params, cluster.host_cores, rng);

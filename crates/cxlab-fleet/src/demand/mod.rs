@@ -17,7 +17,7 @@ pub use lifetime::{Lifetimes, Point};
 
 /// A VM as its demand requests it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Ask {
+pub struct VmRequest {
     /// Arrival time in seconds. 0 for VMs that run at the beginning.
     pub start_s: u64,
     /// Departure time in seconds, after `start_s`.
@@ -71,7 +71,7 @@ pub trait Demand: std::fmt::Debug + Send + Sync {
     }
 
     /// The VMs of a cluster in the order of their starts, all of which are before `span_s`.
-    fn asks(&self, cluster: &ClusterDemand, rng: &mut StreamRng) -> Vec<Ask>;
+    fn asks(&self, cluster: &ClusterDemand, rng: &mut StreamRng) -> Vec<VmRequest>;
 
     /// Largest memory per core that a VM requests, in MiB.
     fn most_mib_per_core(&self) -> f64;

@@ -12,7 +12,7 @@
 
 use cxlab_engine::rng::StreamRng;
 
-use super::{HostSeen, Order, Placement};
+use super::{HostUsage, Order, Placement};
 
 /// Bits of a key for the host's number. The bits above are free memory in MiB, which is below 2^31.
 const HOST_BITS: u32 = 24;
@@ -173,7 +173,7 @@ impl Hosts {
                 let bucket = &self.buckets[free];
                 let rank = |key: u64| {
                     let memory_free = (key >> HOST_BITS) as f64 * self.per_mib;
-                    let seen = HostSeen {
+                    let seen = HostUsage {
                         cores: self.cores,
                         cores_free: free as u32,
                         memory_free,
@@ -331,7 +331,7 @@ mod tests {
                     let mut best: Option<(f64, usize)> = None;
                     for (host, (cores_free, free, takes)) in states.iter().enumerate() {
                         let memory_free = (free * 50) as f64 * (1.0 / DRAM_MIB as f64);
-                        let seen = HostSeen { cores: CORES, cores_free: *cores_free, memory_free };
+                        let seen = HostUsage { cores: CORES, cores_free: *cores_free, memory_free };
                         if *takes && cores_free >= cores {
                             let memory = f64::from(steps * 50) * (1.0 / DRAM_MIB as f64);
                             let rank = placement.rank(*cores, memory, &seen);

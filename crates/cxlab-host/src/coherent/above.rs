@@ -33,7 +33,7 @@ const ANSWER: u32 = 1 << 29;
 
 /// A reason to snoop the caches above for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) enum Demand {
+pub(super) enum SnoopReason {
     /// A back-invalidation snoop.
     Snoop(Snoop),
     /// The acknowledgement of a conflict.
@@ -42,12 +42,12 @@ pub(super) enum Demand {
     Eviction,
 }
 
-impl Demand {
+impl SnoopReason {
     /// The snoop for which the line is wanted; an eviction takes it as one that invalidates does.
     const fn snoop(self) -> Snoop {
         match self {
-            Demand::Snoop(snoop) | Demand::Acknowledgement(snoop) => snoop,
-            Demand::Eviction => Snoop::Inv,
+            SnoopReason::Snoop(snoop) | SnoopReason::Acknowledgement(snoop) => snoop,
+            SnoopReason::Eviction => Snoop::Inv,
         }
     }
 }
@@ -128,12 +128,12 @@ impl CachingRequester {
         }
         let number = token - ASK;
         let entry = self.entries.get(number);
-        let (Some(above), Some(demand)) = (&mut self.above, entry.demand) else {
-            unreachable!("the caches above are snooped for a demand")
+        let (Some(above), Some(snoop_reason)) = (&mut self.above, entry.snoop_reason) else {
+            unreachable!("the caches above are snooped for a reason")
         };
         above.snoops.push(CacheSnoop {
             line: entry.line,
-            invalidate: demand.snoop() == Snoop::Inv,
+            invalidate: snoop_reason.snoop() == Snoop::Inv,
             time: ctx.now(),
             entry: number,
             wake: ctx.reserve_wake(),
@@ -156,12 +156,12 @@ impl CachingRequester {
         };
         let number = match number {
             None if self.cache[slot].concerns_above(self.cache[slot].line, kind) => {
-                self.open_demand(slot, EntryKind::Snoop, Demand::Snoop(kind))
+                self.open_demand(slot, EntryKind::Snoop, SnoopReason::Snoop(kind))
             }
             None => return false,
             Some(number) => {
                 let entry = self.entries.get(number);
-                let waits = entry.demand.is_some() || awaits_data(entry.state.line);
+                let waits = entry.snoop_reason.is_some() || awaits_data(entry.state.line);
                 if entry.slot.is_none() || !waits {
                     return false;
                 }
@@ -169,7 +169,7 @@ impl CachingRequester {
             }
         };
         let entry = self.entries.get_mut(number);
-        entry.demand = Some(Demand::Snoop(kind));
+        entry.snoop_reason = Some(SnoopReason::Snoop(kind));
         (entry.snoop, entry.snoop_index) = indices;
         self.proceed(ctx, number);
         true
@@ -186,7 +186,7 @@ impl CachingRequester {
         if self.above.is_none() || entry.slot.is_none() || !waits {
             return false;
         }
-        entry.demand = Some(Demand::Acknowledgement(snoop));
+        entry.snoop_reason = Some(SnoopReason::Acknowledgement(snoop));
         self.coherence.early_conflicts += u64::from(line == Line::SmA);
         true
     }
@@ -200,7 +200,7 @@ impl CachingRequester {
         if self.entries.room(EntryKind::Evict) == 0 {
             return StallReason::Evictions;
         }
-        let number = self.open_demand(slot, EntryKind::Evict, Demand::Eviction);
+        let number = self.open_demand(slot, EntryKind::Evict, SnoopReason::Eviction);
         if let Some(above) = &mut self.above {
             above.recalled = number;
         }
@@ -209,10 +209,10 @@ impl CachingRequester {
     }
 
     /// Takes an entry for a settled line that the caches above have.
-    fn open_demand(&mut self, slot: Slot, kind: EntryKind, demand: Demand) -> u32 {
+    fn open_demand(&mut self, slot: Slot, kind: EntryKind, snoop_reason: SnoopReason) -> u32 {
         let number = self.entries.take(TransactionEntry {
             slot: Some(slot),
-            demand: Some(demand),
+            snoop_reason: Some(snoop_reason),
             ..self.entry(self.cache.line(slot), self.cache[slot], kind)
         });
         self.cache[slot].entry = number;
@@ -220,31 +220,33 @@ impl CachingRequester {
         number
     }
 
-    /// Continues with the demand of an entry: it waits, or the caches above are snooped, or it is met.
+    /// Continues the snoop that an entry has a reason for: it waits, or the caches above are snooped, or it ends.
     pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let entry = self.entries.get_mut(number);
-        let (line, Some(demand), Some(slot)) = (entry.state.line, entry.demand, entry.slot) else {
-            unreachable!("a demand is of a line in the cache")
+        let (line, Some(snoop_reason), Some(slot)) =
+            (entry.state.line, entry.snoop_reason, entry.slot)
+        else {
+            unreachable!("only a line in the cache is snooped")
         };
         if entry.asked || awaits_data(line) {
             return;
         }
-        if self.cache[slot].concerns_above(line, demand.snoop()) {
+        if self.cache[slot].concerns_above(line, snoop_reason.snoop()) {
             entry.asked = true;
             ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), ASK + number);
             return;
         }
-        self.meet(ctx, number, demand);
+        self.meet(ctx, number, snoop_reason);
     }
 
-    /// Meets a demand that waits for nothing any more.
-    fn meet(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, demand: Demand) {
+    /// Ends a snoop that waits for nothing any more.
+    fn meet(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, snoop_reason: SnoopReason) {
         let entry = self.entries.get_mut(number);
-        entry.demand = None;
-        let event = match demand {
-            Demand::Snoop(snoop) => Event::BiSnp(snoop),
-            Demand::Acknowledgement(_) => Event::Response(S2m::BiConflictAck),
-            Demand::Eviction => {
+        entry.snoop_reason = None;
+        let event = match snoop_reason {
+            SnoopReason::Snoop(snoop) => Event::BiSnp(snoop),
+            SnoopReason::Acknowledgement(_) => Event::Response(S2m::BiConflictAck),
+            SnoopReason::Eviction => {
                 self.settle(ctx, number, None);
                 return;
             }
@@ -260,7 +262,8 @@ impl CachingRequester {
     /// Handles the response of the caches above: the cache has the line as they left it.
     fn answered(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let entry = self.entries.get_mut(number);
-        let (Some(above), Some(slot), Some(demand)) = (&mut self.above, entry.slot, entry.demand)
+        let (Some(above), Some(slot), Some(snoop_reason)) =
+            (&mut self.above, entry.slot, entry.snoop_reason)
         else {
             unreachable!("a response follows a snoop")
         };
@@ -273,13 +276,13 @@ impl CachingRequester {
         if changed_silently {
             entry.state.line = Line::M;
         }
-        if demand.snoop() == Snoop::Inv {
+        if snoop_reason.snoop() == Snoop::Inv {
             self.cache[slot].above = false;
         }
         if changed_silently {
             self.take_effect(ctx.now(), slot, u64::MAX, true);
         }
-        self.meet(ctx, number, demand);
+        self.meet(ctx, number, snoop_reason);
     }
 
     /// Takes a line back that the caches above give up with its data. If a snoop has taken the line first, the data

@@ -15,7 +15,7 @@ use cxlab_protocol::coherence::requester::LineState;
 use cxlab_workload::{MemOp, OpKind};
 use serde::{Deserialize, Serialize};
 
-use super::above::Demand;
+use super::above::SnoopReason;
 
 /// No entry, access or snoop.
 pub(super) const NONE: u32 = u32::MAX;
@@ -48,7 +48,7 @@ pub(super) struct TransactionEntry {
     /// far. Each message passed the processing and the cache once. The number is 0 if the first waiting
     /// access has no request of its own.
     pub(super) begun: u64,
-    pub(super) trips: u32,
+    pub(super) messages_sent: u32,
     /// For a line that leaves the cache: the entry that requests the line again afterwards, or [`NONE`].
     pub(super) successor: u32,
     /// For an entry whose request waits until the line has left: the entry of the eviction, or [`NONE`].
@@ -57,7 +57,7 @@ pub(super) struct TransactionEntry {
     pub(super) snoop: u32,
     pub(super) snoop_index: u8,
     /// The reason to snoop the caches above for the line, until the line is stable and they have responded.
-    pub(super) demand: Option<Demand>,
+    pub(super) snoop_reason: Option<SnoopReason>,
     /// Whether the caches above were snooped to give up or share the line, and have not responded.
     pub(super) asked: bool,
     /// Waiting accesses, in order, as a linked list.
@@ -86,12 +86,12 @@ impl TransactionEntry {
             slot: None,
             data: 0,
             begun: 0,
-            trips: 0,
+            messages_sent: 0,
             successor: NONE,
             predecessor: NONE,
             snoop: NONE,
             snoop_index: 0,
-            demand: None,
+            snoop_reason: None,
             asked: false,
             first: NONE,
             last: NONE,

@@ -75,7 +75,7 @@ impl CachingRequester {
         number: u32,
         message: Option<&Message>,
     ) {
-        if self.entries.get(number).demand.is_some() {
+        if self.entries.get(number).snoop_reason.is_some() {
             self.proceed(ctx, number);
             return;
         }
@@ -98,7 +98,7 @@ impl CachingRequester {
         let entry = self.entries.get_mut(number);
         let write = self.accesses.get(entry.first).write;
         entry.begun = ctx.now().0;
-        entry.trips = 0;
+        entry.messages_sent = 0;
         if entry.class == CoherenceClass::HdmH && entry.state.line == Line::I {
             // Data alone will come, and no other requester has the line.
             let line = if write { Line::MD } else { Line::ED };
@@ -208,23 +208,23 @@ impl CachingRequester {
         let now = ctx.now();
         loop {
             let entry = self.entries.get_mut(number);
-            let (begun, trips, device) = (entry.begun, entry.trips, entry.device);
+            let (begun, messages_sent, device) = (entry.begun, entry.messages_sent, entry.device);
             let Some(slot) = entry.slot else {
                 unreachable!("an access waits only for a line that has a way")
             };
-            entry.trips = 0;
+            entry.messages_sent = 0;
             let is_shared = entry.state.line == Line::S;
             let mut access = self.accesses.pop(entry);
             access.shared = is_shared;
             self.cache[slot].above = self.above.is_some();
             let mut stages: StageTimes = [0; STAGE_NAMES.len()];
             let mut waited = now.0 - access.issued;
-            if let (1.., Some(message)) = (trips, message) {
-                let trips = u64::from(trips);
+            if let (1.., Some(message)) = (messages_sent, message) {
+                let messages_sent = u64::from(messages_sent);
                 stages = stages_of(
                     &message.stages,
-                    trips * self.process_ps,
-                    trips * self.cache_ps,
+                    messages_sent * self.process_ps,
+                    messages_sent * self.cache_ps,
                 );
                 waited = begun - access.issued;
             }
@@ -285,11 +285,11 @@ impl CachingRequester {
     ) {
         let entry = self.entries.get_mut(number);
         let mut stages = LatencyStages::default();
-        if let (1.., Some(message)) = (entry.trips, message) {
+        if let (1.., Some(message)) = (entry.messages_sent, message) {
             stages = message.stages;
             self.coherence.upgrades_lost += 1;
         }
-        entry.trips += 1;
+        entry.messages_sent += 1;
         let issued_ps = self.accesses.get(entry.first).issued;
         let request = Message {
             issued_ps,

@@ -6,7 +6,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr};
 use cxlab_link::{BufferId, Parcel};
-use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
+use cxlab_protocol::coherence::block::{BlockResponse, BlockResponses, BlockSnoop};
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
 use cxlab_protocol::{CacheMeta, MemMeta, Message};
@@ -246,15 +246,15 @@ impl CachingRequester {
     }
 
     /// Sends responses. They carry the tag, the time of issue and the stages of their snoop back.
-    fn send_responses(&mut self, ctx: &mut Ctx<'_, Parcel>, snoop: u32, answers: &Answers) {
+    fn send_responses(&mut self, ctx: &mut Ctx<'_, Parcel>, snoop: u32, answers: &BlockResponses) {
         let PendingSnoop {
             message, is_block, ..
         } = *self.snoops.get_mut(snoop);
         for answer in answers.iter() {
             let (index, lines, opcode) = match answer {
-                Answer::Line(index, kept) => (index, 1, kept.opcode()),
-                Answer::Block(kept) if is_block => (0, message.lines, kept.block_opcode()),
-                Answer::Block(kept) => (0, 1, kept.opcode()),
+                BlockResponse::Line(index, kept) => (index, 1, kept.opcode()),
+                BlockResponse::Block(kept) if is_block => (0, message.lines, kept.block_opcode()),
+                BlockResponse::Block(kept) => (0, 1, kept.opcode()),
             };
             let response = Message {
                 hpa: Hpa(line_at(&message, index).0 * 64),

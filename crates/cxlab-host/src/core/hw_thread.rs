@@ -30,7 +30,7 @@ pub(super) struct HwThread {
     /// When the thread can go on, in picoseconds; [`PENDING`] if that depends on others.
     pub(super) next: u64,
     /// Whether a step has completed since the thread issued last.
-    pub(super) stirred: bool,
+    pub(super) has_progressed: bool,
     /// When the thread began, when it passed or left a point of synchronization last, and how long it has waited
     /// at them, in picoseconds.
     pub(super) begun: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct HwThread {
 }
 
 save_state!(HwThread {
-    values: fills, prefetched, next, stirred, begun, ended, waited;
+    values: fills, prefetched, next, has_progressed, begun, ended, waited;
     states: front, window, streams;
     built: number, first_index;
 });
@@ -55,7 +55,7 @@ impl HwThread {
             fills: 0,
             prefetched: 0,
             next: PENDING,
-            stirred: true,
+            has_progressed: true,
             begun: None,
             ended: 0,
             waited: 0,
@@ -103,7 +103,7 @@ impl HwThread {
         }
         // Steps that wait for memory continue when memory responds.
         self.next = next;
-        self.stirred = false;
+        self.has_progressed = false;
     }
 
     /// Whether the thread may be able to go on at `now`.
@@ -113,7 +113,7 @@ impl HwThread {
                 .front
                 .sync
                 .is_some_and(|sync| shared.is_past(sync.after));
-        self.stirred || released || self.next <= now || !self.window.blocked.is_empty()
+        self.has_progressed || released || self.next <= now || !self.window.blocked.is_empty()
     }
 
     /// Fetches the next step of one of several threads, and passes the points of synchronization before it. Returns when
@@ -433,7 +433,7 @@ impl HwThread {
         entry.done = done;
         let (step, begun) = (entry.step, entry.begun);
         self.window.latest = self.window.latest.max(done);
-        self.stirred = true;
+        self.has_progressed = true;
         let phase = &mut shared.stats.phases[step.phase as usize];
         phase.completed += 1;
         phase.operations += u64::from(step.ends);

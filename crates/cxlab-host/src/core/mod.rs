@@ -248,7 +248,7 @@ impl Core {
             let sender = &mut self.threads[usize::from(request.thread)];
             sender.fills -= 1;
             sender.prefetched -= u32::from(request.prefetch);
-            sender.stirred = true;
+            sender.has_progressed = true;
             let evicted = &mut self.shared.requests.evicted;
             self.shared
                 .caches

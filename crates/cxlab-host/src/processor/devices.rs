@@ -8,7 +8,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_home::{CORES, Event, Peers};
-use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
+use cxlab_protocol::coherence::cache_message::{HostResponse, Request, SnoopResponse};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, LongStage, Message, Opcode, PortId};
@@ -144,7 +144,7 @@ impl Processor {
     }
 
     fn device_response(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let Some(answer) = Answer::from_opcode(message.opcode) else {
+        let Some(answer) = SnoopResponse::from_opcode(message.opcode) else {
             panic!("{:?} answers no snoop", message.opcode)
         };
         let peer = self.accelerators.peer_of(message.source);
@@ -153,7 +153,7 @@ impl Processor {
             let poison = message.cache.has(CacheMeta::POISON);
             self.home.txns[id].snooped_holder = Some((message.source, poison));
         }
-        self.apply(ctx, id, Event::Answer(peer, answer));
+        self.apply(ctx, id, Event::SnoopResponse(peer, answer));
     }
 
     fn device_data(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
@@ -204,7 +204,7 @@ impl Processor {
     }
 
     /// Sends the response to the device for which a transaction runs.
-    pub(super) fn reply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, reply: Reply) {
+    pub(super) fn reply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, reply: HostResponse) {
         let txn = self.home.txns[id];
         let mut stages = txn.stages;
         stages.add(LongStage::Media, txn.memory.media_ps);
@@ -216,10 +216,10 @@ impl Processor {
         let opcode = match reply {
             // For the device's own memory, on CXL.mem: in order with its following reads
             // (CXL 3.1, figure 3-42).
-            Reply::Go(_) if owner == Some(txn.request.source) && txn.request.writes_own => {
+            HostResponse::Go(_) if owner == Some(txn.request.source) && txn.request.writes_own => {
                 Opcode::MemWrFwd
             }
-            Reply::Go(_) if owner == Some(txn.request.source) => Opcode::MemRdFwd,
+            HostResponse::Go(_) if owner == Some(txn.request.source) => Opcode::MemRdFwd,
             reply => reply.opcode(),
         };
         let granted = reply.granted();

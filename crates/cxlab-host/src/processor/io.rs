@@ -343,7 +343,7 @@ impl Processor {
         let (hpa, bytes, staged) = self.part(&txn);
         self.hw_threads.image().copy(staged, hpa, bytes);
         if bytes == LINE_BYTES {
-            self.hw_threads.given(txn.line, false);
+            self.hw_threads.supplied(txn.line, false);
         }
         self.hw_threads.written(None, txn.line);
         self.changed(ctx, txn.line);

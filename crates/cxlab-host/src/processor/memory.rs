@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cxlab_agent::{AddressMap, LOCAL, SharedWindows};
+use cxlab_agent::{AddressMap, HostSharedMemory, LOCAL};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
@@ -29,7 +29,7 @@ pub(super) struct Memory {
     /// Map from addresses to the devices that own them.
     pub(super) map: Arc<AddressMap>,
     /// Memory that other hosts map too.
-    pub(super) shared: Option<SharedWindows>,
+    pub(super) shared: Option<HostSharedMemory>,
     /// Number of lines being read, and the transactions that wait for a read.
     open_reads: u32,
     unread: VecDeque<u32>,
@@ -50,7 +50,7 @@ impl Memory {
     pub(super) fn new(
         nodes: Vec<LocalConfig>,
         map: Arc<AddressMap>,
-        shared: Option<SharedWindows>,
+        shared: Option<HostSharedMemory>,
         most: usize,
     ) -> Memory {
         let nodes = nodes.into_iter();
@@ -272,7 +272,7 @@ impl Processor {
                 "poison of {:?} was written back and has not come back",
                 txn.line
             );
-            self.hw_threads.given(txn.line, poison);
+            self.hw_threads.supplied(txn.line, poison);
         }
         if txn.kind != TxnKind::Evict
             && let Some(shared) = &self.memory.shared

@@ -43,8 +43,8 @@ mod writes;
 use std::sync::Arc;
 
 use cxlab_agent::{
-    AddressMap, FailureHandling, HwThreads, HwThreadsConfig, LineVersions, PoisonedLines,
-    RequestAgent, RootPorts, SharedWindows, ThreadProgram, request_agent_fields,
+    AddressMap, FailureHandling, HostSharedMemory, HwThreads, HwThreadsConfig, LineVersions,
+    PoisonedLines, RequestAgent, RootPorts, ThreadProgram, request_agent_fields,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
@@ -111,7 +111,7 @@ pub struct ProcessorConfig {
     /// Memory of the coherence domain.
     pub image: Image,
     /// Windows of memory that other hosts map too; `None` if their values do not matter to this host.
-    pub shared: Option<SharedWindows>,
+    pub shared: Option<HostSharedMemory>,
     /// Whether to keep a row for each completed request.
     pub log: bool,
     /// Versions of the lines of the coherence domain, if they are checked.

@@ -95,7 +95,7 @@ impl Requester {
         if op.served {
             self.ledger
                 .stats
-                .whole_latency
+                .multi_line_latency
                 .get_or_insert_default()
                 .record(latency);
         }

@@ -152,8 +152,8 @@ fn a_quarter_of_a_window_goes_back_alone_and_less_waits_for_a_ride() {
             (CreditReturns::Flit68, in_flits),
             (CreditReturns::Flit256, in_flits),
         ] {
-            assert_eq!(how.alone_at(window), quarter);
-            assert_eq!(how.rides_at(window), sixteenth);
+            assert_eq!(how.standalone_threshold(window), quarter);
+            assert_eq!(how.piggyback_threshold(window), sixteenth);
             let mut returns = flow_in(&[(class, window)], how);
             for freed in 1..quarter {
                 assert!(!returns.free(buffer), "{freed} of {window} wait");

@@ -7,7 +7,7 @@ mod schedule;
 
 use cxlab_engine::units::{BytesPerSec, Picos, SimTime};
 use cxlab_protocol::flit::FlitFormat;
-use cxlab_protocol::{Channel, Extent};
+use cxlab_protocol::{Channel, WireSpace};
 
 use crate::params::{FlitErrorRate, LinkParams, PacketHeader, Transmission};
 use crate::timeline::Departure;
@@ -42,10 +42,10 @@ impl FreeTransmitter {
         channel: Channel,
         trailer: bool,
     ) -> Result<(u64, u64), Blocked> {
-        let extent = || Extent::Slots { trailer };
+        let wire_space = || WireSpace::Slots { trailer };
         let sent = match channel.is_mem() {
-            true => self.0.send_mem(SimTime(now), channel, extent),
-            false => self.0.send(SimTime(now), channel, extent),
+            true => self.0.send_mem(SimTime(now), channel, wire_space),
+            false => self.0.send(SimTime(now), channel, wire_space),
         };
         match sent {
             Ok(Departure { start, end }) => Ok((start.0, end.0)),

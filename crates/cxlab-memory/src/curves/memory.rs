@@ -137,7 +137,7 @@ impl MemoryBackend for CurveMemory {
         self.pending.len() < self.capacity
     }
 
-    fn fetch(&self) {
+    fn prefetch(&self) {
         for done in [self.pending.front(), self.pending.back()]
             .into_iter()
             .flatten()

@@ -121,7 +121,7 @@ save_state!([O] Dram<O> {
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct ChannelSummary {
     /// The tick of the channel's next event.
-    alarm: u64,
+    next_tick: u64,
     /// The tick at which the owner should call [`MemoryBackend::advance`].
     wake: u64,
     /// Bursts that wait for room in a queue.
@@ -180,7 +180,7 @@ impl<O: CommandObserver> Dram<O> {
             self.now = now;
             self.tick = self.resolved.config.tick(now.0);
             for number in 0..self.channels.len() {
-                if self.watches[number].alarm <= self.tick {
+                if self.watches[number].next_tick <= self.tick {
                     self.run_channel(number);
                 }
             }
@@ -191,9 +191,9 @@ impl<O: CommandObserver> Dram<O> {
     #[inline]
     fn run_channel(&mut self, number: usize) {
         let channel = &mut self.channels[number];
-        let alarm = channel.run(self.tick, &mut self.outstanding);
+        let next_tick = channel.run(self.tick, &mut self.outstanding);
         let watch = ChannelSummary {
-            alarm,
+            next_tick,
             wake: channel.wake(false),
             outside: channel.waiting_outside(),
         };

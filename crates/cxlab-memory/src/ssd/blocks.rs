@@ -219,7 +219,7 @@ impl Plane {
 
     /// The closed block with the fewest erases, if the most worn block of the plane has
     /// over `spread` more.
-    pub fn unlevel(&self, spread: u32) -> Option<u32> {
+    pub fn wear_leveling_victim(&self, spread: u32) -> Option<u32> {
         let most = self.blocks.iter().map(|block| block.erases).max()?;
         let closed = self.blocks.iter().zip(0..);
         let closed = closed.filter(|(block, _)| block.state == BlockState::Closed);

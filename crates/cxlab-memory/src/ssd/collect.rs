@@ -239,7 +239,8 @@ impl Drive {
         self.counters.erases += 1;
         if let Some(contents) = &mut self.contents {
             let first = self.geometry.place(plane, block, 0);
-            (first..first + self.geometry.block_subs()).for_each(|place| contents.spoil(place));
+            (first..first + self.geometry.block_subs())
+                .for_each(|place| contents.mark_unreadable(place));
         }
     }
 
@@ -250,6 +251,6 @@ impl Drive {
         if spread == 0 || entry.free_blocks() < self.params.collection.hard {
             return None;
         }
-        entry.unlevel(spread)
+        entry.wear_leveling_victim(spread)
     }
 }

@@ -107,7 +107,7 @@ impl DriveContents {
     }
 
     /// Marks a place as unreadable after an erase or an interrupted program.
-    pub fn spoil(&mut self, place: u32) {
+    pub fn mark_unreadable(&mut self, place: u32) {
         self.place_mut(place).fill(ABSENT);
     }
 }

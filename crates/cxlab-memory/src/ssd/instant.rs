@@ -150,7 +150,7 @@ impl Drive {
             match op.command {
                 ArrayOperation::Read => {}
                 ArrayOperation::Program if saved => self.finish_program(id, &mut failure),
-                ArrayOperation::Program => self.tear(op.place, op.mask, &mut failure),
+                ArrayOperation::Program => self.interrupt_program(op.place, op.mask, &mut failure),
                 ArrayOperation::Erase => {
                     let (plane, block, _) = self.geometry.split(op.place);
                     self.erased(plane, block);
@@ -192,13 +192,13 @@ impl Drive {
         self.page_programmed(op.place);
     }
 
-    fn tear(&mut self, place: u32, mask: u32, failure: &mut PowerFailure) {
+    fn interrupt_program(&mut self, place: u32, mask: u32, failure: &mut PowerFailure) {
         failure.torn += 1;
         let (plane, block, at) = self.geometry.split(place);
         for sub in 0..mask.count_ones() {
             self.planes[plane as usize].owners[block as usize][(at + sub) as usize] = NONE;
             if let Some(contents) = &mut self.contents {
-                contents.spoil(place + sub);
+                contents.mark_unreadable(place + sub);
             }
         }
         self.page_programmed(place);

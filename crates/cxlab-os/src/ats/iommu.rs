@@ -86,9 +86,9 @@ impl Iommu {
             return Err(ParamError::new("walkers", "must lie between 1 and 256"));
         }
         Ok(Iommu {
-            iotlb: Tlb::new(&params.iotlb, rng.part("iotlb"))
+            iotlb: Tlb::new(&params.iotlb, rng.substream("iotlb"))
                 .map_err(|error| below("iotlb", error))?,
-            walk_cache: WalkCache::new(&params.walk_cache, rng.part("walk_cache"))
+            walk_cache: WalkCache::new(&params.walk_cache, rng.substream("walk_cache"))
                 .map_err(|error| below("walk_cache", error))?,
         })
     }

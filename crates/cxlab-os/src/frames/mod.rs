@@ -329,10 +329,10 @@ impl FrameAllocator {
     ///
     /// # Panics
     /// If the frame is not allocated, which is a bug of the simulator.
-    pub fn give(&mut self, frame: Frame) {
+    pub fn free(&mut self, frame: Frame) {
         let node = self.node_of(frame.base);
         let nodes = node.and_then(|node| self.nodes.get_mut(node.index()));
-        let given = nodes.is_some_and(|node| node.frames.give(frame));
+        let given = nodes.is_some_and(|node| node.frames.free(frame));
         assert!(given, "frame {:#x} was not taken", frame.base.0);
     }
 }

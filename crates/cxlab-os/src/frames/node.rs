@@ -36,7 +36,7 @@ impl SplitBlock {
         Some(word as u64 * 64 + u64::from(bit))
     }
 
-    fn give(&mut self, frame: u64) -> bool {
+    fn free(&mut self, frame: u64) -> bool {
         let mask = 1 << (frame % 64);
         let Some(bits) = self.taken.get_mut((frame / 64) as usize) else {
             return false;
@@ -131,12 +131,12 @@ impl NodeFrames {
     }
 
     /// Frees a frame; false if it is not allocated, or not in this size.
-    pub(super) fn give(&mut self, frame: Frame) -> bool {
+    pub(super) fn free(&mut self, frame: Frame) -> bool {
         let offset = frame.base.0 - self.base;
         let block = offset / PageSize::Large.bytes();
         let given = match frame.size {
-            PageSize::Large => self.give_block(block),
-            PageSize::Small => self.give_small(block, offset),
+            PageSize::Large => self.free_block(block),
+            PageSize::Small => self.free_small(block, offset),
         };
         if given {
             self.free_bytes += frame.size.bytes();
@@ -144,16 +144,16 @@ impl NodeFrames {
         given
     }
 
-    fn give_block(&mut self, block: u64) -> bool {
+    fn free_block(&mut self, block: u64) -> bool {
         block < self.fresh && !self.split.contains_key(&block) && self.free_blocks.insert(block)
     }
 
-    fn give_small(&mut self, block: u64, offset: u64) -> bool {
+    fn free_small(&mut self, block: u64, offset: u64) -> bool {
         let Some(split) = self.split.get_mut(&block) else {
             return false;
         };
         let frame = offset % PageSize::Large.bytes() / PageSize::Small.bytes();
-        if !split.give(frame) {
+        if !split.free(frame) {
             return false;
         }
         if split.count == 0 {

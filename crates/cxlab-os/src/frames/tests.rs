@@ -104,13 +104,13 @@ fn a_node_in_small_pieces_has_no_large_frame_until_a_block_is_whole_again() {
         .collect();
     assert_eq!(small.len(), 1024);
     for frame in small.iter().filter(|frame| frame.base.0 != 0) {
-        frames.give(*frame);
+        frames.free(*frame);
     }
     assert_eq!(frames.free_bytes(NodeId(0)), 2 * BLOCK - 4096);
     let large = frames.allocate(here, PageSize::Large).unwrap().frame;
     assert_eq!(large.base, Hpa(BLOCK));
     assert_eq!(frames.allocate(here, PageSize::Large), None);
-    frames.give(Frame {
+    frames.free(Frame {
         base: Hpa(0),
         size: PageSize::Small,
     });
@@ -123,9 +123,9 @@ fn a_frame_cannot_be_given_back_twice() {
     let mut frames = three(0);
     let frame = frames.allocate(near(0), PageSize::Small).unwrap().frame;
     let second = frames.allocate(near(0), PageSize::Small).unwrap().frame;
-    frames.give(frame);
+    frames.free(frame);
     assert_ne!(frame, second);
-    frames.give(frame);
+    frames.free(frame);
 }
 
 #[test]
@@ -158,7 +158,7 @@ proptest! {
         for (give, large, node, index) in steps {
             if give && !taken.is_empty() {
                 let frame = taken.swap_remove(index.index(taken.len()));
-                frames.give(frame);
+                frames.free(frame);
             } else {
                 let size = if large { PageSize::Large } else { PageSize::Small };
                 if let Some(placed) = frames.allocate(near(node as u16), size) {

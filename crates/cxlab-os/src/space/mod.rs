@@ -400,10 +400,10 @@ impl AddressSpace {
             .map(start, frame, options.writable, &tables)
             .is_err()
         {
-            frames.give(frame);
+            frames.free(frame);
             tables
                 .into_iter()
-                .for_each(|table| frames.give(small_frame(table)));
+                .for_each(|table| frames.free(small_frame(table)));
             return Err(SpaceError::OutOfMemory);
         }
         self.resident[size as usize] += 1;
@@ -450,8 +450,8 @@ pub struct ReleasedPages {
 
 impl ReleasedPages {
     /// Frees the frames. Only after every cached translation has been invalidated.
-    pub fn give(self, frames: &mut FrameAllocator) {
-        self.frames.into_iter().for_each(|frame| frames.give(frame));
+    pub fn free(self, frames: &mut FrameAllocator) {
+        self.frames.into_iter().for_each(|frame| frames.free(frame));
     }
 }
 

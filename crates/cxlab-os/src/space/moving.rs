@@ -91,7 +91,7 @@ impl AddressSpace {
     pub fn end_move(&mut self, page: Page, frames: &mut FrameAllocator) -> Option<MovingPage> {
         let moving = self.take_moving(page)?;
         self.table.resume(page.start, moving.to.base);
-        frames.give(moving.from);
+        frames.free(moving.from);
         Some(moving)
     }
 

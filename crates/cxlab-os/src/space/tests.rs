@@ -45,7 +45,7 @@ impl Process {
 
     fn munmap(&mut self, start: u64, length: u64) {
         let released = self.space.munmap(VirtAddr(start), length).unwrap();
-        released.give(&mut self.frames);
+        released.free(&mut self.frames);
     }
 
     fn read(&mut self, at: u64, by: NodeId) -> Result<TouchResult, SpaceError> {
@@ -152,7 +152,7 @@ fn what_is_unmapped_comes_back_to_the_last_byte() {
     let behind = VirtAddr(small + 4 * SMALL);
     let released = process.space.munmap(behind, 12 * SMALL).unwrap();
     assert_eq!(released.pages.len(), 1);
-    released.give(&mut process.frames);
+    released.free(&mut process.frames);
     let gone = process.read(small + 5 * SMALL, CPU);
     assert!(matches!(gone, Err(SpaceError::Unmapped(_))));
     assert!(process.read(small, CPU).is_ok());

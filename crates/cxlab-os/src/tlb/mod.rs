@@ -248,7 +248,13 @@ impl Tlb {
             replacement,
             ..
         } = params;
-        let shared = array("entries", *entries, *ways, replacement, rng.part("entries"))?;
+        let shared = array(
+            "entries",
+            *entries,
+            *ways,
+            replacement,
+            rng.substream("entries"),
+        )?;
         let large = (*large_entries > 0)
             .then(|| {
                 array(
@@ -256,7 +262,7 @@ impl Tlb {
                     *large_entries,
                     *large_ways,
                     replacement,
-                    rng.part("large_entries"),
+                    rng.substream("large_entries"),
                 )
             })
             .transpose()?;

@@ -85,7 +85,7 @@ impl WalkCache {
     pub fn new(params: &WalkCacheParams, rng: StreamRng) -> Result<WalkCache, ParamError> {
         let level = |field, entries: u32| {
             (entries > 0)
-                .then(|| array(field, entries, entries, "lru", rng.part(field)))
+                .then(|| array(field, entries, entries, "lru", rng.substream(field)))
                 .transpose()
         };
         Ok(WalkCache {

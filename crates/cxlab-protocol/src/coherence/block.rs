@@ -18,7 +18,7 @@ use super::message::{KeptCopy, Snoop};
 
 /// A response to a block snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum BlockResponse {
     /// The response for one line, given by its position in the block.
     Line(u8, KeptCopy),
     /// The response for the whole block.
@@ -26,7 +26,7 @@ pub enum Answer {
 }
 
 /// Responses that may be sent.
-pub type Answers = List<Answer, { BlockSnoop::MAX_LEN as usize }>;
+pub type BlockResponses = List<BlockResponse, { BlockSnoop::MAX_LEN as usize }>;
 
 /// A block snoop that a requester is processing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
@@ -88,8 +88,8 @@ impl BlockSnoop {
 
     /// Records that a line is in conflict: from now on each line gets a response of its own.
     /// Returns the buffered responses.
-    pub fn conflict(&mut self) -> Answers {
-        let mut out = Answers::new();
+    pub fn conflict(&mut self) -> BlockResponses {
+        let mut out = BlockResponses::new();
         if !self.individually {
             self.individually = true;
             self.release(&mut out);
@@ -99,21 +99,21 @@ impl BlockSnoop {
 
     /// Records the table's response for the line at this position of the block. Returns the
     /// responses that may be sent now.
-    pub fn answer(&mut self, line: u8, kept: KeptCopy) -> Answers {
-        let mut out = Answers::new();
+    pub fn answer(&mut self, line: u8, kept: KeptCopy) -> BlockResponses {
+        let mut out = BlockResponses::new();
         if line >= self.len || self.has_answered(line) {
             return out;
         }
         self.answered |= 1 << line;
         self.kept[usize::from(line)] = kept;
         if self.individually {
-            out.push(Answer::Line(line, kept));
+            out.push(BlockResponse::Line(line, kept));
         } else if self.is_done() {
             if self.kept[..usize::from(self.len)]
                 .iter()
                 .all(|&k| k == kept)
             {
-                out.push(Answer::Block(kept));
+                out.push(BlockResponse::Block(kept));
             } else {
                 self.release(&mut out);
             }
@@ -121,9 +121,9 @@ impl BlockSnoop {
         out
     }
 
-    fn release(&self, out: &mut Answers) {
+    fn release(&self, out: &mut BlockResponses) {
         for line in (0..self.len).filter(|&line| self.has_answered(line)) {
-            out.push(Answer::Line(line, self.kept[usize::from(line)]));
+            out.push(BlockResponse::Line(line, self.kept[usize::from(line)]));
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
         BlockSnoop::new(snoop, len).unwrap()
     }
 
-    fn answers(list: Answers) -> Vec<Answer> {
+    fn answers(list: BlockResponses) -> Vec<BlockResponse> {
         list.iter().collect()
     }
 
@@ -150,7 +150,7 @@ mod tests {
         }
         assert_eq!(
             answers(snoop.answer(1, KeptCopy::Invalid)),
-            [Answer::Block(KeptCopy::Invalid)]
+            [BlockResponse::Block(KeptCopy::Invalid)]
         );
         assert!(snoop.is_done());
     }
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(
             answers(snoop.answer(1, KeptCopy::Invalid)),
             [
-                Answer::Line(0, KeptCopy::Shared),
-                Answer::Line(1, KeptCopy::Invalid)
+                BlockResponse::Line(0, KeptCopy::Shared),
+                BlockResponse::Line(1, KeptCopy::Invalid)
             ]
         );
     }
@@ -174,12 +174,12 @@ mod tests {
         assert!(snoop.answer(0, KeptCopy::Invalid).is_empty());
         assert_eq!(
             answers(snoop.conflict()),
-            [Answer::Line(0, KeptCopy::Invalid)]
+            [BlockResponse::Line(0, KeptCopy::Invalid)]
         );
         assert!(snoop.conflict().is_empty());
         assert_eq!(
             answers(snoop.answer(2, KeptCopy::Invalid)),
-            [Answer::Line(2, KeptCopy::Invalid)]
+            [BlockResponse::Line(2, KeptCopy::Invalid)]
         );
         assert!(!snoop.is_done());
     }
@@ -190,7 +190,7 @@ mod tests {
         assert!(snoop.answer(1, KeptCopy::Invalid).is_empty());
         assert_eq!(
             answers(snoop.answer(0, KeptCopy::Invalid)),
-            [Answer::Block(KeptCopy::Invalid)]
+            [BlockResponse::Block(KeptCopy::Invalid)]
         );
         assert!(snoop.answer(0, KeptCopy::Invalid).is_empty());
         assert_eq!(BlockSnoop::new(Snoop::Inv, 0), None);

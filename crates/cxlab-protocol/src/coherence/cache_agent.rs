@@ -22,7 +22,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cache_message::{Answer, Reply, Request};
+use super::cache_message::{HostResponse, Request, SnoopResponse};
 use super::fields::GoState;
 use super::list::List;
 use super::message::Snoop;
@@ -163,7 +163,7 @@ pub enum Event {
     /// The cache evicts the line. A clean line is dropped silently; dirty ones need `Evict`.
     EvictSilently,
     /// A response or data arrived.
-    Reply(Reply),
+    Reply(HostResponse),
     /// A snoop arrived.
     Snp(Snoop),
 }
@@ -181,7 +181,7 @@ pub enum Action {
     /// Send this request.
     Send(Request),
     /// Send this response to the snoop.
-    Answer(Answer),
+    SnoopResponse(SnoopResponse),
     /// Send the copy's data to the snoop's UQID.
     SnoopData,
     /// Send the data of the write to the pull's UQID.
@@ -287,7 +287,7 @@ impl Row {
         let mut i = 0;
         while i < self.actions.len() {
             match self.actions[i] {
-                Action::Answer(answer) if answer.forwards() => owes = true,
+                Action::SnoopResponse(answer) if answer.forwards() => owes = true,
                 Action::SnoopData => return false,
                 _ => {}
             }
@@ -312,15 +312,19 @@ const LOADED: &[Action] = &[Fill, CompleteLoad];
 const STORED: &[Action] = &[Fill, CompleteStore];
 const WRITTEN: &[Action] = &[WriteData, CompleteWrite];
 const PUSH: &[Action] = &[CompleteStore, Action::Send(Request::DirtyEvictPush)];
-const HIT_I: &[Action] = &[Action::Answer(Answer::RspIHitI)];
-const DROP_HIT_I: &[Action] = &[Drop, Action::Answer(Answer::RspIHitI)];
-const HIT_SE_I: &[Action] = &[Action::Answer(Answer::RspIHitSE)];
-const DROP_HIT_SE_I: &[Action] = &[Drop, Action::Answer(Answer::RspIHitSE)];
-const HIT_SE_S: &[Action] = &[Action::Answer(Answer::RspSHitSE)];
-const HIT_V: &[Action] = &[Action::Answer(Answer::RspVHitV)];
-const FWD_I: &[Action] = &[Action::Answer(Answer::RspIFwdM), SnoopData, Drop];
-const FWD_S: &[Action] = &[Action::Answer(Answer::RspSFwdM), SnoopData];
-const FWD_V: &[Action] = &[Action::Answer(Answer::RspVFwdV), SnoopData];
+const HIT_I: &[Action] = &[Action::SnoopResponse(SnoopResponse::RspIHitI)];
+const DROP_HIT_I: &[Action] = &[Drop, Action::SnoopResponse(SnoopResponse::RspIHitI)];
+const HIT_SE_I: &[Action] = &[Action::SnoopResponse(SnoopResponse::RspIHitSE)];
+const DROP_HIT_SE_I: &[Action] = &[Drop, Action::SnoopResponse(SnoopResponse::RspIHitSE)];
+const HIT_SE_S: &[Action] = &[Action::SnoopResponse(SnoopResponse::RspSHitSE)];
+const HIT_V: &[Action] = &[Action::SnoopResponse(SnoopResponse::RspVHitV)];
+const FWD_I: &[Action] = &[
+    Action::SnoopResponse(SnoopResponse::RspIFwdM),
+    SnoopData,
+    Drop,
+];
+const FWD_S: &[Action] = &[Action::SnoopResponse(SnoopResponse::RspSFwdM), SnoopData];
+const FWD_V: &[Action] = &[Action::SnoopResponse(SnoopResponse::RspVFwdV), SnoopData];
 
 cache_rows! {
     load_miss: I, &[RowCondition::Load] => IsAD, &[Action::Send(Request::RdAny)];
@@ -419,12 +423,12 @@ cache_rows! {
     granted_exclusive_inv: IeD, &[RowCondition::SnpInv] => IsDI, HIT_SE_I;
     granted_exclusive_data: IeD, &[RowCondition::SnpData] => IsD, HIT_SE_S;
     granted_exclusive_cur: IeD, &[RowCondition::SnpCur] => IeD, HIT_V;
-    granted_modified_inv: IoD, &[RowCondition::SnpInv] => IoD, &[Action::Answer(Answer::RspIFwdM)];
-    granted_modified_data: IoD, &[RowCondition::SnpData] => IoD, &[Action::Answer(Answer::RspSFwdM)];
-    granted_modified_cur: IoD, &[RowCondition::SnpCur] => IoD, &[Action::Answer(Answer::RspVFwdV)];
-    granted_store_inv: ImD, &[RowCondition::SnpInv] => ImD, &[Action::Answer(Answer::RspIFwdM)];
-    granted_store_data: ImD, &[RowCondition::SnpData] => ImD, &[Action::Answer(Answer::RspSFwdM)];
-    granted_store_cur: ImD, &[RowCondition::SnpCur] => ImD, &[Action::Answer(Answer::RspVFwdV)];
+    granted_modified_inv: IoD, &[RowCondition::SnpInv] => IoD, &[Action::SnoopResponse(SnoopResponse::RspIFwdM)];
+    granted_modified_data: IoD, &[RowCondition::SnpData] => IoD, &[Action::SnoopResponse(SnoopResponse::RspSFwdM)];
+    granted_modified_cur: IoD, &[RowCondition::SnpCur] => IoD, &[Action::SnoopResponse(SnoopResponse::RspVFwdV)];
+    granted_store_inv: ImD, &[RowCondition::SnpInv] => ImD, &[Action::SnoopResponse(SnoopResponse::RspIFwdM)];
+    granted_store_data: ImD, &[RowCondition::SnpData] => ImD, &[Action::SnoopResponse(SnoopResponse::RspSFwdM)];
+    granted_store_cur: ImD, &[RowCondition::SnpCur] => ImD, &[Action::SnoopResponse(SnoopResponse::RspVFwdV)];
     owed_inv: M, &[RowCondition::OweInv] => I, &[SnoopData, Drop];
     owed_data: M, &[RowCondition::OweData] => S, &[SnoopData];
     owed_cur: M, &[RowCondition::OweCur] => M, &[SnoopData];
@@ -483,19 +487,19 @@ pub fn on(event: Event) -> RowCondition {
         Event::Snp(Snoop::Data) => RowCondition::SnpData,
         Event::Snp(Snoop::Cur) => RowCondition::SnpCur,
         Event::Reply(reply) => match reply {
-            Reply::Go(GoState::Invalid) => RowCondition::GoI,
-            Reply::Go(GoState::Shared) => RowCondition::GoS,
-            Reply::Go(GoState::Exclusive) => RowCondition::GoE,
-            Reply::Go(GoState::Modified) => RowCondition::GoM,
-            Reply::Go(GoState::Error) => RowCondition::GoErr,
-            Reply::WritePull => RowCondition::WritePull,
-            Reply::GoWritePull => RowCondition::GoWritePull,
-            Reply::GoWritePullDrop => RowCondition::GoWritePullDrop,
-            Reply::FastGoWritePull => RowCondition::FastGoWritePull,
-            Reply::GoErrWritePull => RowCondition::GoErrWritePull,
-            Reply::ExtCmp => RowCondition::ExtCmp,
-            Reply::Data => RowCondition::Data,
-            Reply::ErrorData => RowCondition::ErrorData,
+            HostResponse::Go(GoState::Invalid) => RowCondition::GoI,
+            HostResponse::Go(GoState::Shared) => RowCondition::GoS,
+            HostResponse::Go(GoState::Exclusive) => RowCondition::GoE,
+            HostResponse::Go(GoState::Modified) => RowCondition::GoM,
+            HostResponse::Go(GoState::Error) => RowCondition::GoErr,
+            HostResponse::WritePull => RowCondition::WritePull,
+            HostResponse::GoWritePull => RowCondition::GoWritePull,
+            HostResponse::GoWritePullDrop => RowCondition::GoWritePullDrop,
+            HostResponse::FastGoWritePull => RowCondition::FastGoWritePull,
+            HostResponse::GoErrWritePull => RowCondition::GoErrWritePull,
+            HostResponse::ExtCmp => RowCondition::ExtCmp,
+            HostResponse::Data => RowCondition::Data,
+            HostResponse::ErrorData => RowCondition::ErrorData,
         },
     }
 }

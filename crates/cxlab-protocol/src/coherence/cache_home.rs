@@ -20,12 +20,12 @@ mod state;
 use serde::{Deserialize, Serialize};
 
 use self::rows::row_of;
-use super::cache_message::{Answer, Reply, Request};
+use super::cache_message::{HostResponse, Request, SnoopResponse};
 use super::fields::GoState;
 use super::list::List;
 use super::message::Snoop;
 
-pub use self::rows::{Do, ROWS, Row, RowCondition};
+pub use self::rows::{ROWS, Row, RowAction, RowCondition};
 pub use self::state::{CollectedData, Forward, LineState, Operation, Phase};
 pub use super::filter::{CORES, Filter, Others, Peer, Peers, Update};
 pub use super::table::RowPhases;
@@ -55,7 +55,7 @@ pub enum Event {
     /// device. When all are done, the owner of the table sends the `GO-I`.
     CacheFlushed(Peer),
     /// A device answered a snoop.
-    Answer(Peer, Answer),
+    SnoopResponse(Peer, SnoopResponse),
     /// Data of a snooped device arrived.
     SnoopData,
     /// Pulled data arrived; the value says whether they are marked Bogus.
@@ -95,7 +95,7 @@ pub enum Action {
     /// Put the home's buffer into the last-level cache, exclusive and clean.
     FillLlc,
     /// Send this reply to a device. `Data` carries the home's buffer.
-    Reply(Peer, Reply),
+    Reply(Peer, HostResponse),
     /// Give the cores the line in this state, with the data in the home's buffer.
     GrantCores(GoState),
 }
@@ -126,7 +126,7 @@ pub fn step_with<'t>(
         let (on, peer) = on(&state, event)?;
         apply(&mut next, on, peer, &table, &mut actions)?;
         match (event, peer) {
-            (Event::Answer(_, answer), Some(peer)) => take_answer(&mut next, peer, answer)?,
+            (Event::SnoopResponse(_, answer), Some(peer)) => take_answer(&mut next, peer, answer)?,
             (Event::CoresAnswered(found), _) => {
                 next.waiting = next.waiting.without(CORES);
                 next.collected = match found {
@@ -165,7 +165,7 @@ fn take_data(state: &mut LineState) -> Option<()> {
 
 /// Takes the response of a snooped device, which arrives before or after its data, if there are any.
 #[inline]
-fn take_answer(state: &mut LineState, peer: Peer, answer: Answer) -> Option<()> {
+fn take_answer(state: &mut LineState, peer: Peer, answer: SnoopResponse) -> Option<()> {
     state.waiting = state.waiting.without(peer);
     match (answer.forwards(), state.forward) {
         (false, _) => {}
@@ -203,7 +203,7 @@ fn on(state: &LineState, event: Event) -> Option<(RowCondition, Option<Peer>)> {
         }
         Event::CleanEvictWanted(peer) => (RowCondition::EvictCleanStaleWanted, Some(peer)),
         Event::CacheFlushed(peer) => (RowCondition::CacheFlushed, Some(peer)),
-        Event::Answer(peer, answer) => (answered(state, peer, answer)?, Some(peer)),
+        Event::SnoopResponse(peer, answer) => (answered(state, peer, answer)?, Some(peer)),
         Event::SnoopData => return None,
         Event::PulledData(bogus) => {
             let on = if bogus {
@@ -270,7 +270,7 @@ fn missed(request: Request) -> Option<RowCondition> {
 /// The condition for a device's response to a snoop: what the device keeps. `None` if the
 /// response is not allowed.
 #[inline]
-fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<RowCondition> {
+fn answered(state: &LineState, peer: Peer, answer: SnoopResponse) -> Option<RowCondition> {
     let Phase::Snooping(operation) = state.phase else {
         return None;
     };
@@ -278,9 +278,11 @@ fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<RowConditio
         return None;
     }
     Some(match answer {
-        Answer::RspIHitI | Answer::RspIHitSE | Answer::RspIFwdM => RowCondition::RspGone,
-        Answer::RspSHitSE | Answer::RspSFwdM => RowCondition::RspShared,
-        Answer::RspVHitV | Answer::RspVFwdV => RowCondition::RspKept,
+        SnoopResponse::RspIHitI | SnoopResponse::RspIHitSE | SnoopResponse::RspIFwdM => {
+            RowCondition::RspGone
+        }
+        SnoopResponse::RspSHitSE | SnoopResponse::RspSFwdM => RowCondition::RspShared,
+        SnoopResponse::RspVHitV | SnoopResponse::RspVFwdV => RowCondition::RspKept,
     })
 }
 
@@ -332,12 +334,12 @@ fn apply<'t>(
 fn act(
     line: &mut LineState,
     filter: Filter,
-    action: Do,
+    action: RowAction,
     peer: Option<Peer>,
     actions: &mut Actions,
 ) -> Option<()> {
     match action {
-        Do::Snoop => {
+        RowAction::Snoop => {
             let Phase::Snooping(operation) = line.phase else {
                 return None;
             };
@@ -351,13 +353,13 @@ fn act(
                 actions.push(Action::SnoopCores(operation.snoop()));
             }
         }
-        Do::Read if filter.holders().contains(CORES) => actions.push(Action::ReadLlc),
-        Do::Read => actions.push(Action::ReadMemory),
-        Do::WriteMemory => actions.push(Action::WriteMemory),
-        Do::WriteLlc => actions.push(Action::WriteLlc),
-        Do::FillLlc => actions.push(Action::FillLlc),
-        Do::Reply(reply) => match (peer?, reply) {
-            (CORES, Reply::Go(state)) => actions.push(Action::GrantCores(state)),
+        RowAction::Read if filter.holders().contains(CORES) => actions.push(Action::ReadLlc),
+        RowAction::Read => actions.push(Action::ReadMemory),
+        RowAction::WriteMemory => actions.push(Action::WriteMemory),
+        RowAction::WriteLlc => actions.push(Action::WriteLlc),
+        RowAction::FillLlc => actions.push(Action::FillLlc),
+        RowAction::Reply(reply) => match (peer?, reply) {
+            (CORES, HostResponse::Go(state)) => actions.push(Action::GrantCores(state)),
             (CORES, _) => {}
             (device, reply) => actions.push(Action::Reply(device, reply)),
         },

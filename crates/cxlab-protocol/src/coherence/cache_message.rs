@@ -103,7 +103,7 @@ listed! {
     /// A device's response to a snoop (D2H Rsp).
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
     #[repr(u8)]
-    pub enum Answer {
+    pub enum SnoopResponse {
         /// The line was invalid.
         RspIHitI,
         /// The line was held and is unchanged.
@@ -121,34 +121,39 @@ listed! {
     }
 }
 
-impl Answer {
+impl SnoopResponse {
     /// Whether the device keeps its copy as it is.
     pub const fn keeps(self) -> bool {
-        matches!(self, Answer::RspVHitV | Answer::RspVFwdV)
+        matches!(self, SnoopResponse::RspVHitV | SnoopResponse::RspVFwdV)
     }
 
     /// Opcode of the response.
     pub const fn opcode(self) -> Opcode {
         match self {
-            Answer::RspIHitI => Opcode::RspIHitI,
-            Answer::RspVHitV => Opcode::RspVHitV,
-            Answer::RspIHitSE => Opcode::RspIHitSE,
-            Answer::RspSHitSE => Opcode::RspSHitSE,
-            Answer::RspSFwdM => Opcode::RspSFwdM,
-            Answer::RspIFwdM => Opcode::RspIFwdM,
-            Answer::RspVFwdV => Opcode::RspVFwdV,
+            SnoopResponse::RspIHitI => Opcode::RspIHitI,
+            SnoopResponse::RspVHitV => Opcode::RspVHitV,
+            SnoopResponse::RspIHitSE => Opcode::RspIHitSE,
+            SnoopResponse::RspSHitSE => Opcode::RspSHitSE,
+            SnoopResponse::RspSFwdM => Opcode::RspSFwdM,
+            SnoopResponse::RspIFwdM => Opcode::RspIFwdM,
+            SnoopResponse::RspVFwdV => Opcode::RspVFwdV,
         }
     }
 
     /// The response with this opcode; `None` for other messages.
-    pub fn from_opcode(opcode: Opcode) -> Option<Answer> {
-        Answer::ALL.into_iter().find(|a| a.opcode() == opcode)
+    pub fn from_opcode(opcode: Opcode) -> Option<SnoopResponse> {
+        SnoopResponse::ALL
+            .into_iter()
+            .find(|a| a.opcode() == opcode)
     }
 
     /// Whether data accompany the response; they arrive after or before it.
     #[inline]
     pub const fn forwards(self) -> bool {
-        matches!(self, Answer::RspSFwdM | Answer::RspIFwdM | Answer::RspVFwdV)
+        matches!(
+            self,
+            SnoopResponse::RspSFwdM | SnoopResponse::RspIFwdM | SnoopResponse::RspVFwdV
+        )
     }
 
     /// Whether a device may give this response to `snoop` (table 3-26).
@@ -156,22 +161,25 @@ impl Answer {
         match snoop {
             Snoop::Data => matches!(
                 self,
-                Answer::RspIHitI | Answer::RspSHitSE | Answer::RspSFwdM | Answer::RspIFwdM
+                SnoopResponse::RspIHitI
+                    | SnoopResponse::RspSHitSE
+                    | SnoopResponse::RspSFwdM
+                    | SnoopResponse::RspIFwdM
             ),
             Snoop::Inv => {
                 matches!(
                     self,
-                    Answer::RspIHitI | Answer::RspIHitSE | Answer::RspIFwdM
+                    SnoopResponse::RspIHitI | SnoopResponse::RspIHitSE | SnoopResponse::RspIFwdM
                 )
             }
-            Snoop::Cur => !matches!(self, Answer::RspIHitSE),
+            Snoop::Cur => !matches!(self, SnoopResponse::RspIHitSE),
         }
     }
 }
 
 /// The host's reply to a request (H2D Rsp and H2D Data).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Reply {
+pub enum HostResponse {
     /// `GO` with this state. `Error` is `GO-Err`: the request has failed.
     Go(GoState),
     /// Requests the data of a write that is not complete.
@@ -192,18 +200,18 @@ pub enum Reply {
     ErrorData,
 }
 
-impl Reply {
+impl HostResponse {
     /// Opcode of the reply.
     pub const fn opcode(self) -> Opcode {
         match self {
-            Reply::Go(_) => Opcode::Go,
-            Reply::WritePull => Opcode::WritePull,
-            Reply::GoWritePull => Opcode::GoWritePull,
-            Reply::GoWritePullDrop => Opcode::GoWritePullDrop,
-            Reply::FastGoWritePull => Opcode::FastGoWritePull,
-            Reply::GoErrWritePull => Opcode::GoErrWritePull,
-            Reply::ExtCmp => Opcode::ExtCmp,
-            Reply::Data | Reply::ErrorData => Opcode::H2dData,
+            HostResponse::Go(_) => Opcode::Go,
+            HostResponse::WritePull => Opcode::WritePull,
+            HostResponse::GoWritePull => Opcode::GoWritePull,
+            HostResponse::GoWritePullDrop => Opcode::GoWritePullDrop,
+            HostResponse::FastGoWritePull => Opcode::FastGoWritePull,
+            HostResponse::GoErrWritePull => Opcode::GoErrWritePull,
+            HostResponse::ExtCmp => Opcode::ExtCmp,
+            HostResponse::Data | HostResponse::ErrorData => Opcode::H2dData,
         }
     }
 
@@ -211,25 +219,25 @@ impl Reply {
     /// `Invalid` in all other replies.
     pub const fn granted(self) -> GoState {
         match self {
-            Reply::Go(state) => state,
-            Reply::ErrorData => GoState::Error,
+            HostResponse::Go(state) => state,
+            HostResponse::ErrorData => GoState::Error,
             _ => GoState::Invalid,
         }
     }
 
     /// The reply with this opcode and this granted state. `None` for other messages.
-    pub const fn from_opcode(opcode: Opcode, granted: GoState) -> Option<Reply> {
+    pub const fn from_opcode(opcode: Opcode, granted: GoState) -> Option<HostResponse> {
         match opcode {
-            Opcode::Go => Some(Reply::Go(granted)),
-            Opcode::WritePull => Some(Reply::WritePull),
-            Opcode::GoWritePull => Some(Reply::GoWritePull),
-            Opcode::GoWritePullDrop => Some(Reply::GoWritePullDrop),
-            Opcode::FastGoWritePull => Some(Reply::FastGoWritePull),
-            Opcode::GoErrWritePull => Some(Reply::GoErrWritePull),
-            Opcode::ExtCmp => Some(Reply::ExtCmp),
+            Opcode::Go => Some(HostResponse::Go(granted)),
+            Opcode::WritePull => Some(HostResponse::WritePull),
+            Opcode::GoWritePull => Some(HostResponse::GoWritePull),
+            Opcode::GoWritePullDrop => Some(HostResponse::GoWritePullDrop),
+            Opcode::FastGoWritePull => Some(HostResponse::FastGoWritePull),
+            Opcode::GoErrWritePull => Some(HostResponse::GoErrWritePull),
+            Opcode::ExtCmp => Some(HostResponse::ExtCmp),
             Opcode::H2dData => Some(match granted {
-                GoState::Error => Reply::ErrorData,
-                _ => Reply::Data,
+                GoState::Error => HostResponse::ErrorData,
+                _ => HostResponse::Data,
             }),
             _ => None,
         }
@@ -240,7 +248,10 @@ impl Reply {
     pub const fn pulls(self) -> bool {
         matches!(
             self,
-            Reply::WritePull | Reply::GoWritePull | Reply::FastGoWritePull | Reply::GoErrWritePull
+            HostResponse::WritePull
+                | HostResponse::GoWritePull
+                | HostResponse::FastGoWritePull
+                | HostResponse::GoErrWritePull
         )
     }
 }
@@ -256,17 +267,17 @@ mod tests {
             let push = request == Request::DirtyEvictPush;
             assert_eq!(Request::from_opcode(request.opcode(), push), Some(request));
         }
-        for answer in Answer::ALL {
-            assert_eq!(Answer::from_opcode(answer.opcode()), Some(answer));
+        for answer in SnoopResponse::ALL {
+            assert_eq!(SnoopResponse::from_opcode(answer.opcode()), Some(answer));
         }
         for snoop in Snoop::ALL {
             assert_eq!(Snoop::from_cache_opcode(snoop.cache_opcode()), Some(snoop));
         }
         for &opcode in Opcode::ALL {
             for state in [GoState::Shared, GoState::Error] {
-                if let Some(reply) = Reply::from_opcode(opcode, state) {
+                if let Some(reply) = HostResponse::from_opcode(opcode, state) {
                     assert_eq!(reply.opcode(), opcode);
-                    let again = Reply::from_opcode(opcode, reply.granted());
+                    let again = HostResponse::from_opcode(opcode, reply.granted());
                     assert_eq!(again, Some(reply));
                 }
             }
@@ -288,12 +299,12 @@ mod tests {
         let requests = known(|opcode| Request::from_opcode(opcode, false).is_some());
         // `CacheFlushed` concerns no line.
         assert_eq!(requests, count(Channel::D2hReq) - 1);
-        let answers = known(|opcode| Answer::from_opcode(opcode).is_some());
+        let answers = known(|opcode| SnoopResponse::from_opcode(opcode).is_some());
         assert_eq!(answers, count(Channel::D2hRsp));
         let snoops = known(|opcode| Snoop::from_cache_opcode(opcode).is_some());
         assert_eq!(snoops, count(Channel::H2dReq));
         let replies = known(|opcode| {
-            let reply = Reply::from_opcode(opcode, GoState::Shared);
+            let reply = HostResponse::from_opcode(opcode, GoState::Shared);
             opcode.channel() == Channel::H2dRsp && reply.is_some()
         });
         assert_eq!(replies, count(Channel::H2dRsp));

@@ -214,7 +214,7 @@ impl RowCondition {
 
 /// An action of a row. The step fills in the peer and the holders to snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Do {
+pub enum RowAction {
     /// Snoop all holders except for the peer.
     Snoop(Snoop),
     /// Stands for [`Action::ReadMedium`].
@@ -230,16 +230,16 @@ pub enum Do {
 }
 
 /// One row of the transition table.
-pub type Row = HomeRow<Phase, RowCondition, Do>;
+pub type Row = HomeRow<Phase, RowCondition, RowAction>;
 
-const READ: &[Do] = &[Do::ReadMedium];
-const SNOOP_INV: &[Do] = &[Do::Snoop(Snoop::Inv)];
-const SNOOP_DATA: &[Do] = &[Do::Snoop(Snoop::Data)];
-const SNOOP_CUR: &[Do] = &[Do::Snoop(Snoop::Cur)];
-const CMP: &[Do] = &[Do::Reply(S2m::Cmp)];
-const CMP_E: &[Do] = &[Do::Reply(S2m::CmpE)];
-const WRITE: &[Do] = &[Do::WriteMedium, Do::Reply(S2m::Cmp)];
-const WRITE_LOCAL: &[Do] = &[Do::WriteLocal, Do::CompleteLocal];
+const READ: &[RowAction] = &[RowAction::ReadMedium];
+const SNOOP_INV: &[RowAction] = &[RowAction::Snoop(Snoop::Inv)];
+const SNOOP_DATA: &[RowAction] = &[RowAction::Snoop(Snoop::Data)];
+const SNOOP_CUR: &[RowAction] = &[RowAction::Snoop(Snoop::Cur)];
+const CMP: &[RowAction] = &[RowAction::Reply(S2m::Cmp)];
+const CMP_E: &[RowAction] = &[RowAction::Reply(S2m::CmpE)];
+const WRITE: &[RowAction] = &[RowAction::WriteMedium, RowAction::Reply(S2m::Cmp)];
+const WRITE_LOCAL: &[RowAction] = &[RowAction::WriteLocal, RowAction::CompleteLocal];
 
 home_rows! {
     share: Idle, &[RowCondition::Share], NO_OWNER => (Reading Share), Keep, READ;
@@ -264,7 +264,7 @@ home_rows! {
     write_invalid: Always, &[RowCondition::WriteInvalid], ALONE => Same, Remove, WRITE;
     write_shared: Always, &[RowCondition::WriteShared], ALONE => Same, AddShared, WRITE;
     write_any: Always, &[RowCondition::WriteAny], ALONE => Same, Keep, WRITE;
-    conflict: Always, &[RowCondition::Conflict], NO_OWNER => Same, Keep, &[Do::Reply(S2m::BiConflictAck)];
+    conflict: Always, &[RowCondition::Conflict], NO_OWNER => Same, Keep, &[RowAction::Reply(S2m::BiConflictAck)];
 
     response_invalid: Snooping, &[RowCondition::RspInvalid], NO_OWNER => Same, Remove, &[];
     response_shared: Snooping, &[RowCondition::RspShared], ALONE => Same, AddShared, &[];
@@ -280,13 +280,13 @@ home_rows! {
     local_write_snooped: (Snooping LocalWrite), &[RowCondition::SnoopsDone], ALONE => Idle, Keep, WRITE_LOCAL;
     entry_evicted: (Snooping EvictEntry), &[RowCondition::SnoopsDone], ALONE => Idle, Keep, &[];
 
-    share_read: (Reading Share), &[RowCondition::MediumData], NO_OWNER => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
-    share_or_own_read_alone: (Reading ShareOrOwn), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
-    share_or_own_read_shared: (Reading ShareOrOwn), &[RowCondition::MediumData], SHARERS => Idle, AddShared, &[Do::Reply(S2m::CmpS), Do::Reply(S2m::MemData)];
-    own_read: (Reading Own), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpE), Do::Reply(S2m::MemData)];
-    own_read_dirty: (Reading Own), &[RowCondition::MediumDirty], ALONE => Idle, SetOwner, &[Do::Reply(S2m::CmpM), Do::Reply(S2m::MemData)];
-    current_read: (Reading Current), &[RowCondition::MediumData], ANY => Idle, Keep, &[Do::Reply(S2m::Cmp), Do::Reply(S2m::MemData)];
-    local_read_read: (Reading LocalRead), &[RowCondition::MediumData], ANY => Idle, Keep, &[Do::CompleteLocal];
+    share_read: (Reading Share), &[RowCondition::MediumData], NO_OWNER => Idle, AddShared, &[RowAction::Reply(S2m::CmpS), RowAction::Reply(S2m::MemData)];
+    share_or_own_read_alone: (Reading ShareOrOwn), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[RowAction::Reply(S2m::CmpE), RowAction::Reply(S2m::MemData)];
+    share_or_own_read_shared: (Reading ShareOrOwn), &[RowCondition::MediumData], SHARERS => Idle, AddShared, &[RowAction::Reply(S2m::CmpS), RowAction::Reply(S2m::MemData)];
+    own_read: (Reading Own), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[RowAction::Reply(S2m::CmpE), RowAction::Reply(S2m::MemData)];
+    own_read_dirty: (Reading Own), &[RowCondition::MediumDirty], ALONE => Idle, SetOwner, &[RowAction::Reply(S2m::CmpM), RowAction::Reply(S2m::MemData)];
+    current_read: (Reading Current), &[RowCondition::MediumData], ANY => Idle, Keep, &[RowAction::Reply(S2m::Cmp), RowAction::Reply(S2m::MemData)];
+    local_read_read: (Reading LocalRead), &[RowCondition::MediumData], ANY => Idle, Keep, &[RowAction::CompleteLocal];
 }
 
 /// Number of actions that a row may have. The row for the last response to a snoop is applied in the
@@ -435,17 +435,17 @@ fn apply<'t>(
     line.filter = row.update.of(filter, peer);
     for action in row.actions {
         actions.push(match (*action, peer) {
-            (Do::Snoop(snoop), peer) => {
+            (RowAction::Snoop(snoop), peer) => {
                 let holders = filter.holders();
                 line.waiting = peer.map_or(holders, |peer| holders.without(peer));
                 Action::Snoop(snoop, line.waiting)
             }
-            (Do::ReadMedium, _) => Action::ReadMedium,
-            (Do::WriteMedium, _) => Action::WriteMedium,
-            (Do::WriteLocal, _) => Action::WriteLocal,
-            (Do::CompleteLocal, _) => Action::CompleteLocal,
-            (Do::Reply(reply), Some(peer)) => Action::Reply(peer, reply),
-            (Do::Reply(_), None) => return None,
+            (RowAction::ReadMedium, _) => Action::ReadMedium,
+            (RowAction::WriteMedium, _) => Action::WriteMedium,
+            (RowAction::WriteLocal, _) => Action::WriteLocal,
+            (RowAction::CompleteLocal, _) => Action::CompleteLocal,
+            (RowAction::Reply(reply), Some(peer)) => Action::Reply(peer, reply),
+            (RowAction::Reply(_), None) => return None,
         });
     }
     Some(())

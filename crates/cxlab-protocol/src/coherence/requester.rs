@@ -215,7 +215,7 @@ impl RowCondition {
 
 /// What becomes of the snoop that an event brings or that is pending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum SnoopFate {
+pub enum SnoopOutcome {
     /// The event does not concern a snoop.
     Keep,
     /// The snoop is answered.
@@ -238,7 +238,7 @@ pub struct Row {
     /// The state after the step.
     pub to: Line,
     /// What becomes of the snoop.
-    pub then: SnoopFate,
+    pub then: SnoopOutcome,
     /// The actions, in order.
     pub actions: &'static [Action],
 }
@@ -431,9 +431,9 @@ fn apply(state: LineState, snoop: Option<Snoop>, row: &Row, actions: &mut Action
         actions.push(action);
     }
     let held = match (row.then, snoop) {
-        (SnoopFate::AwaitAck, Some(snoop)) => HeldSnoop::AwaitAck(snoop),
-        (SnoopFate::Defer, Some(snoop)) => HeldSnoop::Deferred(snoop),
-        (SnoopFate::Keep, _) => state.held,
+        (SnoopOutcome::AwaitAck, Some(snoop)) => HeldSnoop::AwaitAck(snoop),
+        (SnoopOutcome::Defer, Some(snoop)) => HeldSnoop::Deferred(snoop),
+        (SnoopOutcome::Keep, _) => state.held,
         _ => HeldSnoop::Nothing,
     };
     LineState { line: row.to, held }

@@ -60,7 +60,7 @@ macro_rules! cache_rows {
             from: Line::$from,
             on: $on,
             to: Line::$to,
-            $(then: SnoopFate::$then,)?
+            $(then: SnoopOutcome::$then,)?
             actions: $actions,
         },)*];
     };

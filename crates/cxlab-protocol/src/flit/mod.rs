@@ -20,4 +20,4 @@ mod packer;
 pub use efficiency::{DirectionEfficiency, Efficiency, efficiency};
 pub use format::FlitFormat;
 pub use open::OpenFlit;
-pub use packer::{FlitCounters, FlitPacker, Placement};
+pub use packer::{FlitCounters, FlitPacker, FlitPosition};

@@ -11,7 +11,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::format::FlitFormat;
-use super::packer::{FlitPacker, Placement};
+use super::packer::{FlitPacker, FlitPosition};
 use crate::opcode::Channel;
 
 /// Number of contents that a table has room for: twice the number that links with CXL.mem without
@@ -43,7 +43,7 @@ const KNOWN: u32 = 1 << 15;
 const PLACED: u32 = 1 << 16;
 /// The last byte of the message is in the second half.
 const SECOND_HALF: u32 = 1 << 17;
-/// The lowest bit of [`Placement::last_flit`], or of the number that [`FlitPacker::close`] returns.
+/// The lowest bit of [`FlitPosition::last_flit`], or of the number that [`FlitPacker::close`] returns.
 const FLITS: u32 = 18;
 
 /// The steps of one content, in one cache line.
@@ -178,7 +178,7 @@ impl OpenFlit {
     /// # Panics
     /// If the class is one of CXL.io, which has flits of its own.
     #[inline]
-    pub fn place(&mut self, channel: Channel) -> Option<Placement> {
+    pub fn place(&mut self, channel: Channel) -> Option<FlitPosition> {
         debug_assert!(!channel.is_io(), "{channel:?} has no slots");
         self.place_step(channel.index())
     }
@@ -188,7 +188,7 @@ impl OpenFlit {
     /// # Panics
     /// If the class has no byte enables.
     #[cold]
-    pub fn place_with_trailer(&mut self, channel: Channel) -> Option<Placement> {
+    pub fn place_with_trailer(&mut self, channel: Channel) -> Option<FlitPosition> {
         match channel {
             Channel::M2sRwd => self.place_step(RWD_TRAILER),
             Channel::D2hData => self.place_step(D2H_TRAILER),
@@ -197,12 +197,12 @@ impl OpenFlit {
     }
 
     #[inline]
-    fn place_step(&mut self, what: usize) -> Option<Placement> {
+    fn place_step(&mut self, what: usize) -> Option<FlitPosition> {
         let step = self.step(what);
         if step & PLACED == 0 {
             return None;
         }
-        Some(Placement {
+        Some(FlitPosition {
             last_flit: step >> FLITS,
             last_half: u8::from(step & SECOND_HALF != 0),
         })

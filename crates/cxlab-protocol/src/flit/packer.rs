@@ -18,7 +18,7 @@ const ALL_DATA_CHUNKS: u32 = 4;
 
 /// Position of the last byte of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Placement {
+pub struct FlitPosition {
     /// The flit, counted from the open flit (0), flits without a header included.
     pub last_flit: u32,
     /// The half of that flit: 0 or 1 in latency-optimised flits, else 0.
@@ -149,7 +149,7 @@ impl FlitPacker {
     /// Slots that already hold headers are filled first, then the lowest free slot is taken ("tightly
     /// packed", CXL 3.1, section 4.2.5). The placement is final: no later message changes it.
     #[inline]
-    pub fn place(&mut self, channel: Channel) -> Option<Placement> {
+    pub fn place(&mut self, channel: Channel) -> Option<FlitPosition> {
         match channel.carries_data() {
             true => self.place_slots(channel, DATA_SLOTS_PER_LINE),
             false => self.place_slots(channel, 0),
@@ -162,7 +162,7 @@ impl FlitPacker {
     ///
     /// # Panics
     /// If the class has no byte enables. Only M2S RwD and D2H Data have them.
-    pub fn place_with_trailer(&mut self, channel: Channel) -> Option<Placement> {
+    pub fn place_with_trailer(&mut self, channel: Channel) -> Option<FlitPosition> {
         assert!(
             matches!(channel, Channel::M2sRwd | Channel::D2hData),
             "{channel:?} has no byte enables"
@@ -172,7 +172,7 @@ impl FlitPacker {
 
     /// Places a message with `slots` data slots.
     #[inline]
-    fn place_slots(&mut self, channel: Channel, slots: u32) -> Option<Placement> {
+    fn place_slots(&mut self, channel: Channel, slots: u32) -> Option<FlitPosition> {
         let rules = self.format.rules();
         let slot = self
             .first_legal(rules, self.room[channel.index()], channel, slots)
@@ -299,7 +299,7 @@ impl FlitPacker {
 
     /// Reserves `slots` data slots for a line whose header is in `slot`.
     #[inline]
-    fn put_data(&mut self, rules: &Rules, slot: u8, slots: u32) -> Placement {
+    fn put_data(&mut self, rules: &Rules, slot: u8, slots: u32) -> FlitPosition {
         self.counters.payload_bytes += cxlab_engine::units::LINE_BYTES;
         let candidates = rules.data & self.free & u16::MAX << slot;
         assert!(
@@ -314,7 +314,7 @@ impl FlitPacker {
         }
         if rules.all_data_flits {
             // Four chunks per flit. The last one to three chunks share a flit with the next header.
-            return Placement {
+            return FlitPosition {
                 last_flit: self.pending.div_ceil(ALL_DATA_CHUNKS),
                 last_half: 0,
             };
@@ -348,8 +348,8 @@ impl FlitPacker {
 }
 
 #[inline]
-fn in_flit(rules: &Rules, last_flit: u32, slot: u8) -> Placement {
-    Placement {
+fn in_flit(rules: &Rules, last_flit: u32, slot: u8) -> FlitPosition {
+    FlitPosition {
         last_flit,
         last_half: (rules.second_half >> slot & 1) as u8,
     }

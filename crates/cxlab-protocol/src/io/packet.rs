@@ -22,7 +22,7 @@ const ABORT: u32 = 0b100;
 
 /// The result that a completion reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum CompletionResult {
     /// Success: the value read, or 0 for a write.
     Done(u64),
     /// No component has the register.
@@ -129,12 +129,12 @@ pub fn completion(of: &Message, step: Step) -> Option<Message> {
 }
 
 /// The result that a completion of a register request reports; `None` for other messages.
-pub fn answer(message: &Message) -> Option<Answer> {
+pub fn answer(message: &Message) -> Option<CompletionResult> {
     match (message.lines, message.opcode, message.tag) {
-        (Message::REGISTER, Opcode::CplD, value) => Some(Answer::Done(value.into())),
-        (Message::REGISTER, Opcode::Cpl, SUCCESS) => Some(Answer::Done(0)),
-        (Message::REGISTER, Opcode::Cpl, UNSUPPORTED) => Some(Answer::Unsupported),
-        (Message::REGISTER, Opcode::Cpl, _) => Some(Answer::Aborted),
+        (Message::REGISTER, Opcode::CplD, value) => Some(CompletionResult::Done(value.into())),
+        (Message::REGISTER, Opcode::Cpl, SUCCESS) => Some(CompletionResult::Done(0)),
+        (Message::REGISTER, Opcode::Cpl, UNSUPPORTED) => Some(CompletionResult::Unsupported),
+        (Message::REGISTER, Opcode::Cpl, _) => Some(CompletionResult::Aborted),
         _ => None,
     }
 }
@@ -196,9 +196,9 @@ mod tests {
     fn completions_say_what_came_of_a_request_and_posted_writes_have_none() {
         let error = AccessError::Range(4);
         let cases = [
-            (Step::Done(Ok(0x1234)), Answer::Done(0x1234)),
-            (Step::Nobody, Answer::Unsupported),
-            (Step::Done(Err(error)), Answer::Aborted),
+            (Step::Done(Ok(0x1234)), CompletionResult::Done(0x1234)),
+            (Step::Nobody, CompletionResult::Unsupported),
+            (Step::Done(Err(error)), CompletionResult::Aborted),
         ];
         for sent in sample() {
             let message = message(sent, 7, PortId(0), PortId(4));
@@ -207,8 +207,12 @@ mod tests {
                     assert!(matches!(sent.place, RegisterPlace::Memory(_)) && sent.write.is_some());
                     continue;
                 };
-                let written = matches!(expected, Answer::Done(_)) && sent.write.is_some();
-                let expected = if written { Answer::Done(0) } else { expected };
+                let written = matches!(expected, CompletionResult::Done(_)) && sent.write.is_some();
+                let expected = if written {
+                    CompletionResult::Done(0)
+                } else {
+                    expected
+                };
                 assert_eq!(answer(&back), Some(expected));
                 assert_eq!(request(&back), None);
                 assert_eq!((back.source, back.destination), (PortId(4), PortId(0)));

@@ -10,7 +10,7 @@ use cxlab_protocol::coherence::cache_agent;
 use cxlab_protocol::coherence::cache_home;
 use cxlab_protocol::coherence::dcoh::{self, RowPhases, Update};
 use cxlab_protocol::coherence::host_only;
-use cxlab_protocol::coherence::requester::{self, Action, SnoopFate};
+use cxlab_protocol::coherence::requester::{self, Action, SnoopOutcome};
 use cxlab_protocol::coherence::table::HomeRow;
 
 /// Checks that the part of the document between the marks of this name is this text.
@@ -49,10 +49,10 @@ fn requester_action(action: &Action) -> String {
 fn the_document_has_the_requesters_rows() {
     let rows = requester::ROWS.iter().map(|row| {
         let snoop = match row.then {
-            SnoopFate::Keep => "",
-            SnoopFate::Answered => "answered",
-            SnoopFate::AwaitAck => "awaits BIConflictAck",
-            SnoopFate::Defer => "waits for a stable line",
+            SnoopOutcome::Keep => "",
+            SnoopOutcome::Answered => "answered",
+            SnoopOutcome::AwaitAck => "awaits BIConflictAck",
+            SnoopOutcome::Defer => "waits for a stable line",
         };
         let (from, to) = (format!("{:?}", row.from), format!("{:?}", row.to));
         let does = listed(row.actions, requester_action);
@@ -91,8 +91,8 @@ fn home_rows<P: Debug, C: Debug, A>(
 #[test]
 fn the_document_has_the_rows_of_the_dcoh() {
     let text = home_rows(dcoh::ROWS, "filter", |action| match action {
-        dcoh::Do::Snoop(snoop) => format!("BISnp{snoop:?} to the others"),
-        dcoh::Do::Reply(reply) => format!("reply {reply:?}"),
+        dcoh::RowAction::Snoop(snoop) => format!("BISnp{snoop:?} to the others"),
+        dcoh::RowAction::Reply(reply) => format!("reply {reply:?}"),
         other => format!("{other:?}"),
     });
     compare("dcoh", &text);
@@ -101,8 +101,8 @@ fn the_document_has_the_rows_of_the_dcoh() {
 #[test]
 fn the_document_has_the_rows_of_the_home_agent() {
     let text = home_rows(cache_home::ROWS, "directory", |action| match action {
-        cache_home::Do::Snoop => "snoop the others".into(),
-        cache_home::Do::Reply(reply) => format!("reply {reply:?}"),
+        cache_home::RowAction::Snoop => "snoop the others".into(),
+        cache_home::RowAction::Reply(reply) => format!("reply {reply:?}"),
         other => format!("{other:?}"),
     });
     compare("cache-home", &text);
@@ -123,7 +123,7 @@ fn the_document_has_the_rows_of_hdm_h() {
 fn device_action(action: &cache_agent::Action) -> String {
     match action {
         cache_agent::Action::Send(request) => format!("send {request:?}"),
-        cache_agent::Action::Answer(answer) => format!("answer {answer:?}"),
+        cache_agent::Action::SnoopResponse(answer) => format!("answer {answer:?}"),
         other => format!("{other:?}"),
     }
 }

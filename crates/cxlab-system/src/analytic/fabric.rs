@@ -20,7 +20,7 @@ pub struct PoolDemand {
 
 /// What a pool gives.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PoolAnswer {
+pub struct PoolResponse {
     /// Latency of a read, from the core, at that demand.
     pub latency_ns: f64,
     /// Time that the fabric needs for the lines over the time in which they were asked for, at least 1.
@@ -143,7 +143,7 @@ impl<'a> PlanFabric<'a> {
 
     /// What the pools give at a demand, by pool, to a program that has at most so many lines in flight.
     /// The demand of pool 0 is not looked at.
-    pub fn answer(&mut self, demand: &[PoolDemand], under_way: f64) -> Vec<PoolAnswer> {
+    pub fn answer(&mut self, demand: &[PoolDemand], under_way: f64) -> Vec<PoolResponse> {
         let pools = self.flows.iter().zip(demand);
         let asked = pools.filter(|(flows, _)| flows.is_some());
         let lines = asked.map(|(_, demand)| demand.reads_per_ns + demand.writes_per_ns);
@@ -164,7 +164,7 @@ impl<'a> PlanFabric<'a> {
             self.judge(&solution, demand, lines);
         }
         let stretch = (wanted / solution.rates[0].max(f64::MIN_POSITIVE)).max(1.0);
-        let answer = |flows: &Option<[usize; 2]>| PoolAnswer {
+        let answer = |flows: &Option<[usize; 2]>| PoolResponse {
             latency_ns: flows.map_or(0.0, |[read, _]| solution.latency_ps[read] / 1e3),
             stretch,
         };

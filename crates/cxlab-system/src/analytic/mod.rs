@@ -26,7 +26,7 @@ use cxlab_plan::{End, Plan, PlannedLink, Problem};
 
 pub use calibrate::{Calibration, Corrected, calibrate};
 pub use cxlab_analytic::{ErrorClass, ErrorClasses};
-pub use fabric::{PlanFabric, PoolAnswer, PoolDemand};
+pub use fabric::{PlanFabric, PoolDemand, PoolResponse};
 pub use pod::PodModel;
 pub use report::{
     AnalyticBottleneck, AnalyticHost, AnalyticLatency, AnalyticLink, AnalyticReport, PairLatency,

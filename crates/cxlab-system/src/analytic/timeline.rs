@@ -308,7 +308,7 @@ impl PlanMemory {
     }
 
     /// Number of the shared memory behind each of a guest's windows, if any.
-    pub fn shared_windows(&self, guest: usize) -> &[Option<usize>] {
+    pub fn host_shared_memory(&self, guest: usize) -> &[Option<usize>] {
         &self.shares.windows[guest]
     }
 

@@ -20,10 +20,14 @@ pub(super) fn all(
         let (coherence, told, medium) = match node {
             // What a medium counts cannot be divided into what was measured and what was not.
             _ if context.sampling.is_some() => (None, None, Vec::new()),
-            Node::Device(device) => (None, device.told(), device.medium_statistics(context.end)),
+            Node::Device(device) => (
+                None,
+                device.reported_loads(),
+                device.medium_statistics(context.end),
+            ),
             Node::Coherent(device) => (
                 Some(device.coherence_stats()),
-                device.told(),
+                device.reported_loads(),
                 device.medium_statistics(context.end),
             ),
             _ => return None,

@@ -24,7 +24,7 @@ use crate::host::Host;
 use crate::intervals::{Intervals, Parts};
 use crate::laws::littles_law::{self, LittlesSums, WindowKind};
 use crate::output::run_id;
-use crate::position::Warmed;
+use crate::position::WarmupEnd;
 use crate::readings::Readings;
 use crate::report::{
     Bandwidth, CommandReport, Denied, Extent, FORMAT, FailedRequests, FailuresReport, LittlesLaw,
@@ -48,7 +48,7 @@ pub(crate) struct Context<'a> {
     pub(crate) partial: bool,
     /// Notes of the plan, and of this run.
     pub(crate) notes: Vec<Note>,
-    pub(crate) warmed: Warmed,
+    pub(crate) warmed: WarmupEnd,
     /// Absent where the run ended by itself.
     pub(crate) parts: Option<Parts<'a>>,
     pub(crate) wall: Duration,
@@ -133,7 +133,7 @@ impl Totals {
         self.latency.merge(&stats.read_latency);
         self.latency.merge(&stats.write_latency);
         self.read_latency.merge(&stats.read_latency);
-        if let Some(operations) = &stats.whole_latency {
+        if let Some(operations) = &stats.multi_line_latency {
             self.operations.get_or_insert_default().merge(operations);
         }
         for (sum, stage) in self.stages_ps.iter_mut().zip(stats.stages_ps) {
@@ -231,8 +231,8 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
             enumeration_ns: context.enumeration.map(|begun| begun.0 as f64 / 1e3),
             warmup_ns: context.start.0 as f64 / 1e3,
             settled_ns: match context.warmed {
-                Warmed::Settled(at) => Some(at.0 as f64 / 1e3),
-                Warmed::AsGiven | Warmed::NotSettled => None,
+                WarmupEnd::Settled(at) => Some(at.0 as f64 / 1e3),
+                WarmupEnd::AsConfigured | WarmupEnd::NotSettled => None,
             },
             sim_time_ns: context.end.0 as f64 / 1e3,
             window_ns,

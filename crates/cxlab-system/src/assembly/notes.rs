@@ -2,13 +2,13 @@
 
 use cxlab_scenario::Note;
 
-use super::{Context, Warmed};
+use super::{Context, WarmupEnd};
 use crate::intervals;
 
 /// Notes on a window that has not settled, or is not as precise as it was to be.
 pub(super) fn unsettled(context: &Context<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
-    if context.warmed == Warmed::NotSettled {
+    if context.warmed == WarmupEnd::NotSettled {
         notes.push(Note::new(
             "measure.warmup",
             "the warm-up ended before total bandwidth and mean latency had settled; use a longer one, by \

@@ -24,15 +24,15 @@ pub use error::RunError;
 pub use ranks::{describe_division, division, run_ranked};
 
 use crate::assembly::{self, Context};
-use crate::batches::{Batches, Tally};
+use crate::batches::{Batches, CounterSnapshot};
 use crate::checkpoint::{Checkpoints, Writer};
 use crate::intervals::Parts;
 use crate::laws;
 use crate::perfetto::Tracer;
-use crate::position::{RunPosition, Warmed};
+use crate::position::{RunPosition, WarmupEnd};
 use crate::readings::{LinkReadings, Readings};
 use crate::report::Report;
-use crate::system::{Notes, System};
+use crate::system::{RecordOptions, System};
 use ranks::Ranked;
 
 /// How a run is executed; none of it changes the result.
@@ -161,7 +161,7 @@ fn run_parts<'p, 'a>(
     plan.refuse_external()?;
     let began = Instant::now();
     let (warmup, window) = windows(plan);
-    let notes = Notes {
+    let notes = RecordOptions {
         rows: options.rows.is_some() || tracer.is_some(),
         values: false,
         states: checkpoints.write.is_some() || checkpoints.restore.is_some() || ranked.is_some(),
@@ -235,7 +235,7 @@ impl<'p, 'a> Runner<'p, 'a> {
                 look: SimTime::ZERO,
                 seen: 0,
                 over: warmup == WindowEnd::Requests(0) || warmup == WindowEnd::Time(Picos::ZERO),
-                warmed: Warmed::AsGiven,
+                warmed: WarmupEnd::AsConfigured,
             },
             steady: is_steady(plan),
             writer: None,
@@ -437,7 +437,7 @@ impl<'p, 'a> Runner<'p, 'a> {
         };
         let ranked = self.ranked.as_ref();
         let own = |number| ranked.is_none_or(|ranked| ranked.owns(number));
-        batches.take(Tally::of(&mut self.system, self.now, own));
+        batches.take(CounterSnapshot::of(&mut self.system, self.now, own));
     }
 
     /// Simulates up to that time.

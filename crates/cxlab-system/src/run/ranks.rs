@@ -1,7 +1,7 @@
 //! Runs in several processes.
 
 use cxlab_engine::units::Picos;
-use cxlab_engine::{GatherError, Monitor, Partition, Ranks, Threads, share};
+use cxlab_engine::{GatherError, Monitor, Partitioning, Ranks, Threads, share};
 use cxlab_plan::Plan;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,12 +12,12 @@ use crate::checkpoint::Checkpoints;
 use crate::host::Host;
 use crate::laws;
 use crate::report::Report;
-use crate::system::{Notes, System};
+use crate::system::{RecordOptions, System};
 
 /// A run in several processes.
 pub(super) struct Ranked<'a> {
     pub(super) ranks: &'a mut dyn Ranks,
-    pub(super) division: Partition,
+    pub(super) division: Partitioning,
 }
 
 impl Ranked<'_> {
@@ -37,12 +37,12 @@ const TRIAL: u64 = 30_000;
 ///
 /// # Errors
 /// Its components cannot be divided among as many.
-pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunError> {
-    let mut system = System::build(plan, seed, Notes::default())?;
+pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partitioning, RunError> {
+    let mut system = System::build(plan, seed, RecordOptions::default())?;
     let monitor = Monitor::default();
     let enumerated = system.enumerate(plan, Threads::Exactly(1), &monitor);
     enumerated.map_err(RunError::Law)?;
-    system.simulation.run_some(TRIAL);
+    system.simulation.run_events(TRIAL);
     // A host and its accelerators share the bytes of their memory.
     let first = plan.devices.len() - plan.accelerator_hosts.len();
     let accelerators = plan.accelerator_hosts.iter().enumerate();
@@ -54,7 +54,7 @@ pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunEr
         devices.map(move |(device, ..)| (host, hosts + device))
     });
     let together: Vec<(usize, usize)> = together.chain(shared).collect();
-    let division = system.simulation.division_together(ranks, &together);
+    let division = system.simulation.partition_for_ranks(ranks, &together);
     if division.parts < ranks {
         return Err(RunError::Ranks(format!(
             "found {ranks} ranks; allowed: 1 to {} for this system, whose components cannot be divided \
@@ -66,7 +66,7 @@ pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunEr
 }
 
 /// What there is to say of a division: its lookahead, and a warning where that is short.
-pub fn describe_division(division: &Partition) -> String {
+pub fn describe_division(division: &Partitioning) -> String {
     let Some(lookahead) = division.lookahead else {
         return format!("{} rank, nothing is cut", division.parts);
     };
@@ -94,7 +94,7 @@ pub fn run_ranked<'p>(
     options: RunOptions<'p>,
     checkpoints: Checkpoints<'p>,
     ranks: &'p mut dyn Ranks,
-    division: Partition,
+    division: Partitioning,
 ) -> Result<Option<Report>, RunError> {
     let parts = Parties {
         ranked: Some(Ranked { ranks, division }),

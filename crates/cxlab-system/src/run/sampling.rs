@@ -24,7 +24,7 @@ use cxlab_scenario::{Note, Sampling};
 
 use super::{RunError, RunOptions, Runner};
 use crate::assembly::{self, Context};
-use crate::batches::Tally;
+use crate::batches::CounterSnapshot;
 use crate::checkpoint::Checkpoints;
 use crate::intervals::{self, Parts};
 use crate::laws::check_drained;
@@ -338,7 +338,7 @@ impl Sampler {
     /// Simulates a unit in detail, and then drains all requests in flight.
     fn unit(&mut self, runner: &mut Runner<'_, '_>, lead: u64) -> Result<Stop, RunError> {
         each(runner, Requester::begin_here);
-        runner.system.simulation.start_again();
+        runner.system.simulation.restart();
         let before = runner.completed();
         let mut stop = self.fill(runner, lead)?;
         if stop == Stop::TimeLimit {
@@ -479,6 +479,6 @@ fn each(runner: &mut Runner<'_, '_>, mut change: impl FnMut(&mut Requester)) {
     });
 }
 
-fn tally(runner: &mut Runner<'_, '_>) -> Tally {
-    Tally::of(&mut runner.system, runner.now, |_| true)
+fn tally(runner: &mut Runner<'_, '_>) -> CounterSnapshot {
+    CounterSnapshot::of(&mut runner.system, runner.now, |_| true)
 }

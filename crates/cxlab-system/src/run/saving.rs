@@ -8,7 +8,7 @@ use cxlab_plan::windows::WindowEnd;
 use super::{RunError, Runner};
 use crate::batches::Batches;
 use crate::checkpoint::{self, Checkpoint, Checkpoints, Writer};
-use crate::system::{Notes, System};
+use crate::system::{RecordOptions, System};
 
 impl Checkpoint {
     /// Checks that the checkpoint can be restored completely into a system of this plan and seed.
@@ -16,9 +16,9 @@ impl Checkpoint {
     /// # Errors
     /// Mistakes in the checkpoint or in the plan's workloads.
     pub fn inspect(&self, plan: &Plan, seed: u64) -> Result<(), RunError> {
-        let notes = Notes {
+        let notes = RecordOptions {
             states: true,
-            ..Notes::default()
+            ..RecordOptions::default()
         };
         let mut system = System::build(plan, seed, notes)?;
         let restored = self.restore(plan, seed, &mut system.simulation);

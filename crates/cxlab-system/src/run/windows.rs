@@ -6,7 +6,7 @@ use cxlab_plan::windows::WindowEnd;
 use super::{RunError, Runner};
 use crate::host::Host;
 use crate::intervals::{self, Parts};
-use crate::position::{RunPosition, Warmed};
+use crate::position::{RunPosition, WarmupEnd};
 use crate::series::Series;
 
 /// Simulated time to the first sampling point: 1 us.
@@ -105,7 +105,7 @@ impl Runner<'_, '_> {
         }
         let profile = self.series().map(|all| all.profile(self.now));
         let settled = profile.and_then(|profile| profile.settled());
-        self.position.warmed = settled.map_or(Warmed::NotSettled, Warmed::Settled);
+        self.position.warmed = settled.map_or(WarmupEnd::NotSettled, WarmupEnd::Settled);
         settled.is_some()
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cxlab_agent::SharedShare;
+use cxlab_agent::DeviceSharedMemory;
 use cxlab_device::{
-    Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
-    OwnMemoryConfig, QosConfig,
+    Accelerator, AcceleratorConfig, AttachedMemoryConfig, CoherentConfig, CoherentDevice,
+    DeviceConfig, MemoryDevice, QosConfig,
 };
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Dpa;
@@ -22,14 +22,14 @@ use crate::host::{Agent, Host};
 
 impl Builder<'_> {
     /// The part of a device's memory that hosts share with their values; `None` if they share none of it.
-    fn shared_share(&self, number: usize) -> Option<SharedShare> {
+    fn device_shared_memory(&self, number: usize) -> Option<DeviceSharedMemory> {
         let parts = (0..).zip(&self.plan.shared);
         let hosts = parts.flat_map(|(host, part)| {
             let of_device = part.shares.iter().filter(|share| share.0 == number);
             of_device.map(move |(_, first, end)| (PortId(host), *first, *end))
         });
         let hosts: Vec<(PortId, Dpa, Dpa)> = hosts.collect();
-        (!hosts.is_empty()).then(|| SharedShare {
+        (!hosts.is_empty()).then(|| DeviceSharedMemory {
             memory: self.shared.clone(),
             device: PortId((self.plan.hosts.len() + number) as u16),
             hosts,
@@ -92,7 +92,7 @@ impl Builder<'_> {
     }
 
     /// The memory of a Type 2 device.
-    fn own_memory(&self, number: usize, group: usize) -> Option<OwnMemoryConfig> {
+    fn own_memory(&self, number: usize, group: usize) -> Option<AttachedMemoryConfig> {
         let device = &self.plan.devices[number];
         let params = self.plan.scenario.accelerators[group].memory.as_ref()?;
         let medium = self.plan.media.accelerators[group].as_ref()?;
@@ -101,7 +101,7 @@ impl Builder<'_> {
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
             context: self.context.clone(),
         });
-        Some(OwnMemoryConfig {
+        Some(AttachedMemoryConfig {
             backend,
             decoder: (device.decoders.decoders().first())
                 .map(|decoder| (decoder.set, decoder.target))?,
@@ -126,7 +126,7 @@ impl Builder<'_> {
             context: self.context.clone(),
         });
         if !group.is_hdm_db() {
-            let shared = self.shared_share(number);
+            let shared = self.device_shared_memory(number);
             let qos = self.telemetry(number);
             // A request that may be lost or denied must not have a response ahead of its time, and the number of
             // requests inside must be known at each time.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cxlab_agent::{LineVersions, PoisonedLines, SharedWindows, ThreadProgram};
+use cxlab_agent::{HostSharedMemory, LineVersions, PoisonedLines, ThreadProgram};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_host::{
@@ -170,7 +170,7 @@ impl Builder<'_> {
             threads,
             programs,
             phases,
-            shared: self.shared_windows(number, &image),
+            shared: self.host_shared_memory(number, &image),
             image: image.clone(),
             log: self.notes.rows,
             versions: versions.clone(),
@@ -250,12 +250,12 @@ impl Builder<'_> {
     }
 
     /// The windows of a host that others share. The kernel's initial values there are stored in the devices.
-    fn shared_windows(&self, number: usize, image: &Image) -> Option<SharedWindows> {
+    fn host_shared_memory(&self, number: usize, image: &Image) -> Option<HostSharedMemory> {
         let part = &self.plan.shared[number];
         if part.lines.is_empty() {
             return None;
         }
-        let windows = SharedWindows {
+        let windows = HostSharedMemory {
             memory: self.shared.clone(),
             lines: part.lines.iter().copied().collect(),
         };

@@ -35,7 +35,7 @@ pub struct Directions {
 
 /// What a system records of its run in addition to its counters. No record changes the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Notes {
+pub struct RecordOptions {
     /// A row for each request that completes, for [`Host::take_rows`].
     pub rows: bool,
     /// Values, for checkers: those that accesses to coherent caches read or wrote, for
@@ -84,7 +84,7 @@ pub struct Domain {
 struct Builder<'a> {
     plan: &'a Plan,
     seed: u64,
-    notes: Notes,
+    notes: RecordOptions,
     /// Number of virtual channels of a link.
     vcs: u8,
     /// By endpoint: whether its memory is HDM-D.
@@ -119,7 +119,7 @@ impl System {
                 return Err(format!("component {number} did not end its enumeration"));
             }
             self.enumerated = enumeration::finish(self.unwrap(), plan)?;
-            self.simulation.start_again();
+            self.simulation.restart();
         } else {
             drop(self.unwrap());
         }
@@ -159,7 +159,7 @@ impl System {
     ///
     /// # Errors
     /// Workloads whose files have become unusable since the plan was made.
-    pub fn build(plan: &Plan, seed: u64, notes: Notes) -> Result<System, Vec<Problem>> {
+    pub fn build(plan: &Plan, seed: u64, notes: RecordOptions) -> Result<System, Vec<Problem>> {
         plan.rehearse_media()?;
         let faults = FaultList::default();
         let context = plan.media_context(faults.clone());

@@ -3,7 +3,7 @@
 use cxlab_device::{CoherentDevice, MemoryDevice};
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
-use cxlab_engine::{Component, Ctx, ExecutionHints, HandOver, KeptPayload};
+use cxlab_engine::{Component, Ctx, ExecutionHints, KeptPayload, KeptPayloads};
 use cxlab_fabric::bus::Bus;
 use cxlab_fabric::switch::Switch;
 use cxlab_link::{LinkPort, LostMessages, Parcel};
@@ -217,7 +217,7 @@ impl Component for Node {
         self
     }
 
-    fn hand_over(&mut self) -> Option<&mut dyn HandOver<Parcel>> {
+    fn hand_over(&mut self) -> Option<&mut dyn KeptPayloads<Parcel>> {
         Some(self)
     }
 }
@@ -226,9 +226,9 @@ impl ExecutionHints<Parcel> for Node {
     #[inline]
     fn prefetch(&self, port: u16, parcel: &Parcel) {
         match self {
-            Node::Switch(switch) => switch.fetch(port, parcel),
-            Node::Host(host) => host.fetch(port, parcel),
-            Node::Device(device) => device.fetch(port),
+            Node::Switch(switch) => switch.prefetch(port, parcel),
+            Node::Host(host) => host.prefetch(port, parcel),
+            Node::Device(device) => device.prefetch(port),
             _ => {}
         }
     }
@@ -236,13 +236,13 @@ impl ExecutionHints<Parcel> for Node {
     #[inline]
     fn prefetch_next(&self, port: u16, parcel: &Parcel) -> Option<u16> {
         match self {
-            Node::Switch(switch) => switch.fetch_next(parcel),
+            Node::Switch(switch) => switch.prefetch_next(parcel),
             Node::Host(host) => {
-                host.fetch_next(parcel);
+                host.prefetch_next(parcel);
                 Some(port)
             }
             Node::Device(device) => {
-                device.fetch_next();
+                device.prefetch_next();
                 Some(port)
             }
             _ => None,
@@ -264,16 +264,16 @@ impl ExecutionHints<Parcel> for Node {
     }
 }
 
-impl HandOver<Parcel> for Node {
-    fn take_in(&mut self, take: &mut dyn FnMut(KeptPayload) -> Parcel) {
+impl KeptPayloads<Parcel> for Node {
+    fn take_kept(&mut self, take: &mut dyn FnMut(KeptPayload) -> Parcel) {
         if let Node::Switch(switch) = self.innermost_mut() {
-            switch.take_in(take);
+            switch.take_kept(take);
         }
     }
 
-    fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> KeptPayload) {
+    fn restore_kept(&mut self, keep: &mut dyn FnMut(Parcel) -> KeptPayload) {
         if let Node::Switch(switch) = self.innermost_mut() {
-            switch.put_back(keep);
+            switch.restore_kept(keep);
         }
     }
 }

@@ -14,9 +14,9 @@
 //! Left out: the prefetcher, store buffers that reorder, and weakly ordered flushes. A flush has its effect
 //! at once, and its write-back takes time until the next fence.
 
-use super::{Flight, Model, RecordResult, Wait, Why};
+use super::{Model, OutstandingLine, RecordResult, Wait, WaitReason};
 use crate::contents::{Contents, Words};
-use crate::memory::{Demand, GuestLineAddr, Memory, SharedLine, SnoopCounts, Ticket};
+use crate::memory::{GuestLineAddr, LineRequest, Memory, SharedLine, SnoopCounts, Ticket};
 use crate::ring::{Access, Operation, Record};
 
 /// A guest's accesses to memory that guests share.
@@ -212,7 +212,7 @@ impl<M: Memory> Model<M> {
         if let Some(own) = own {
             if !merges {
                 let flight = one.flights.remove(own);
-                one.waits = flight.map(|one| Wait::of(one.ticket, at.now, Why::Again));
+                one.waits = flight.map(|one| Wait::of(one.ticket, at.now, WaitReason::Again));
             }
             return !merges;
         }
@@ -220,11 +220,11 @@ impl<M: Memory> Model<M> {
         let Some((_, ticket)) = flying.find(|(line, _)| *line == at.line).copied() else {
             return false;
         };
-        let mut wait = Wait::of(ticket, at.now, Why::Again);
+        let mut wait = Wait::of(ticket, at.now, WaitReason::Again);
         for other in &mut self.lanes {
             other.flights.retain(|one| one.ticket != ticket);
             if other.waits.is_some_and(|one| one.until == wait.until) {
-                wait.why = Why::Behind;
+                wait.why = WaitReason::Behind;
             }
         }
         self.lanes[at.lane].waits = Some(wait);
@@ -256,14 +256,14 @@ impl<M: Memory> Model<M> {
     fn load(&mut self, at: AccessMoment, access: Access) {
         let guest = self.lanes[at.lane].guest;
         let demand = match access.locked {
-            true => Demand::Own,
-            false => Demand::Load,
+            true => LineRequest::Own,
+            false => LineRequest::Load,
         };
         match self.request(at, demand) {
             None => self.value(at.lane, at.line, access),
             Some(ticket) => {
                 self.counts[guest][at.pool].loads += 1;
-                let why = Why::Shared {
+                let why = WaitReason::Shared {
                     pool: at.pool,
                     place: at.place,
                     access,
@@ -280,12 +280,12 @@ impl<M: Memory> Model<M> {
         if one.flights.len() >= misses
             && let Some(oldest) = one.flights.pop_front()
         {
-            one.waits = Some(Wait::of(oldest.ticket, at.now, Why::Again));
+            one.waits = Some(Wait::of(oldest.ticket, at.now, WaitReason::Again));
             return;
         }
         let own = one.flights.iter().any(|flight| flight.place == at.place);
-        if !own && let Some(ticket) = self.request(at, Demand::Own) {
-            self.lanes[at.lane].flights.push_back(Flight {
+        if !own && let Some(ticket) = self.request(at, LineRequest::Own) {
+            self.lanes[at.lane].flights.push_back(OutstandingLine {
                 place: at.place,
                 ticket,
                 prefetch: false,
@@ -301,7 +301,7 @@ impl<M: Memory> Model<M> {
     }
 
     /// Requests a line if the guest's caches do not have it as they need it.
-    fn request(&mut self, at: AccessMoment, demand: Demand) -> Option<Ticket> {
+    fn request(&mut self, at: AccessMoment, demand: LineRequest) -> Option<Ticket> {
         let guest = self.lanes[at.lane].guest;
         let (ticket, reads) = match at.line.coherent {
             true => self.memory.demand(at.now, at.place, demand)?,
@@ -336,7 +336,8 @@ impl<M: Memory> Model<M> {
                 return;
             }
             self.give_up(at);
-            if drops && let Some((ticket, _)) = self.memory.demand(at.now, at.place, Demand::Flush)
+            if drops
+                && let Some((ticket, _)) = self.memory.demand(at.now, at.place, LineRequest::Flush)
             {
                 self.lanes[at.lane].writes.push_back(ticket);
             }
@@ -355,7 +356,7 @@ impl<M: Memory> Model<M> {
 
     /// The guest's caches give up a coherent line, and write it back if it is modified.
     fn give_up(&mut self, at: AccessMoment) {
-        if let Some((ticket, _)) = self.memory.demand(at.now, at.place, Demand::Drop) {
+        if let Some((ticket, _)) = self.memory.demand(at.now, at.place, LineRequest::Evict) {
             let one = &mut self.lanes[at.lane];
             one.writes.push_back(ticket);
             self.counts[one.guest][at.pool].lines_written += 1;
@@ -378,7 +379,7 @@ impl<M: Memory> Model<M> {
             return false;
         }
         let oldest = one.writes.pop_front();
-        one.waits = oldest.map(|ticket| Wait::of(ticket, at.now, Why::Again));
+        one.waits = oldest.map(|ticket| Wait::of(ticket, at.now, WaitReason::Again));
         one.waits.is_some()
     }
 
@@ -389,7 +390,7 @@ impl<M: Memory> Model<M> {
         let flight = flight.and_then(|at| one.flights.remove(at));
         let oldest = flight.map(|flight| flight.ticket);
         let oldest = oldest.or_else(|| one.writes.pop_front());
-        one.waits = oldest.map(|ticket| Wait::of(ticket, now, Why::Again));
+        one.waits = oldest.map(|ticket| Wait::of(ticket, now, WaitReason::Again));
     }
 }
 

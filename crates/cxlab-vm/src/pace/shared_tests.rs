@@ -138,7 +138,7 @@ struct Became {
     seen: Vec<Vec<u64>>,
     ended_ps: Vec<u64>,
     counts: Vec<SharedCounts>,
-    late: Lateness,
+    late: GuestSkew,
 }
 
 fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {

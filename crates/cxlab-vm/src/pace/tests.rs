@@ -182,7 +182,7 @@ struct Became {
     charged_ps: Vec<u64>,
     pools: Vec<Vec<PoolCounts>>,
     marks: Vec<(usize, u64, u64)>,
-    late: Lateness,
+    late: GuestSkew,
 }
 
 const PROCESSORS: Processors = Processors {
@@ -210,7 +210,7 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     let mut still = 0;
     // Each returns whether something went on.
     let mut model = |pace: &mut Pace<'_, Server>| {
-        let mut on_mark = |guest, number, now: Moment| {
+        let mut on_mark = |guest, number, now: GuestMark| {
             marks.push((guest, number, now.busy_ps + now.idle_ns * 1000));
         };
         pace.step(&mut on_mark).unwrap()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{MOST_RUNS, Span};
 use crate::memory::{Memory, StuckBackend};
-use crate::pace::{BEGIN, END, INTEREST, Lateness, Moment, Pace};
+use crate::pace::{BEGIN, END, GuestMark, GuestSkew, INTEREST, Pace};
 
 /// Most regions of interest of a program. Later regions count only as part of the program.
 const MOST_INTEREST: usize = 1024;
@@ -24,15 +24,15 @@ pub(super) struct Phase {
 pub(super) struct ChargeResult {
     /// Programs by guest.
     pub(super) phases: Vec<Vec<Phase>>,
-    pub(super) late: Lateness,
+    pub(super) late: GuestSkew,
 }
 
 /// Start of a program or region: time on this machine in seconds, and state of the guest.
-type From = (f64, Moment);
+type From = (f64, GuestMark);
 
 /// Open and finished programs of a guest.
 #[derive(Default)]
-struct Book {
+struct ProgramLog {
     program: Option<From>,
     interest: Option<From>,
     /// Regions of interest of the current program.
@@ -46,7 +46,7 @@ pub(super) fn consume<M: Memory>(
     ended: &[AtomicBool],
 ) -> Result<ChargeResult, StuckBackend> {
     let began = Instant::now();
-    let mut books: Vec<Book> = ended.iter().map(|_| Book::default()).collect();
+    let mut books: Vec<ProgramLog> = ended.iter().map(|_| ProgramLog::default()).collect();
     let mut gone = vec![false; ended.len()];
     let mut quiet = 0u32;
     loop {
@@ -84,15 +84,15 @@ fn rest(quiet: &mut u32) {
     }
 }
 
-impl Book {
+impl ProgramLog {
     /// Handles a mark: a program or a region of interest begins or ends.
-    fn mark(&mut self, wall_s: f64, number: u64, now: Moment) {
+    fn mark(&mut self, wall_s: f64, number: u64, now: GuestMark) {
         let [begin, end] = INTEREST;
         if number == BEGIN {
-            *self = Book {
+            *self = ProgramLog {
                 program: Some((wall_s, now)),
                 phases: std::mem::take(&mut self.phases),
-                ..Book::default()
+                ..ProgramLog::default()
             };
         } else if number == begin {
             // Nothing is counted before the first mark, which may be this one.
@@ -114,7 +114,7 @@ impl Book {
     }
 }
 
-fn span((from_s, from): &From, wall_s: f64, now: &Moment) -> Span {
+fn span((from_s, from): &From, wall_s: f64, now: &GuestMark) -> Span {
     let pools = now.pools.iter().zip(&from.pools);
     Span {
         busy_s: now.busy_ps.saturating_sub(from.busy_ps) as f64 / 1e12,
@@ -131,17 +131,17 @@ fn span((from_s, from): &From, wall_s: f64, now: &Moment) -> Span {
 mod tests {
     use super::*;
 
-    fn at(ps: u64) -> Moment {
-        Moment {
+    fn at(ps: u64) -> GuestMark {
+        GuestMark {
             busy_ps: ps,
-            ..Moment::default()
+            ..GuestMark::default()
         }
     }
 
     /// Processes marks with their times. Returns for each program its time and those of
     /// its regions of interest, in picoseconds.
     fn marked(marks: &[(u64, u64)]) -> Vec<(u64, Vec<u64>)> {
-        let mut book = Book::default();
+        let mut book = ProgramLog::default();
         for (number, ps) in marks {
             book.mark(0.0, *number, at(*ps));
         }

@@ -21,7 +21,7 @@ use crate::device::{Counts, Device, Executor};
 use crate::memory::{Memory, StuckBackend};
 use crate::model::shared::SharedCounts;
 use crate::model::{Model, PoolCounts, Processors};
-use crate::pace::{Lateness, Pace};
+use crate::pace::{GuestSkew, Pace};
 use crate::qemu::Descriptors;
 use crate::ring::{ClockState, Counters, ModelWords, WORDS, WORDS_WITH_DEVICE};
 use crate::snapshot::{Snapshot, SnapshotDraft};
@@ -156,7 +156,7 @@ pub struct GuestOutcomes {
     /// Result by guest. A guest that fails does not end the others.
     pub guests: Vec<Result<Outcome, SessionError>>,
     /// How far guests were out of step.
-    pub late: Lateness,
+    pub late: GuestSkew,
 }
 
 /// Runs guests to their ends against one memory. `devices` simulate the accelerators of those that

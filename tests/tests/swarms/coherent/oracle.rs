@@ -31,7 +31,7 @@ use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::dcoh::{Filter, Peer};
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_system::host::Host;
-use cxlab_system::system::{Node, Notes, System};
+use cxlab_system::system::{Node, RecordOptions, System};
 use cxlab_tests::swarm::{Draw, check_drained};
 use cxlab_tests::turns::most_overtaken;
 
@@ -122,7 +122,7 @@ fn rights(line: Line) -> (bool, bool) {
 impl<'a> Watched<'a> {
     /// Builds the system of a plan.
     pub fn new(plan: &'a Plan) -> Watched<'a> {
-        let notes = Notes {
+        let notes = RecordOptions {
             rows: true,
             values: true,
             states: false,
@@ -410,7 +410,7 @@ impl<'a> Watched<'a> {
                 Node::Device(device) => writes += device.stats().writes,
                 Node::Coherent(device) => {
                     let (stats, dcoh) = (device.stats(), device.coherence_stats());
-                    let overtaken = most_overtaken(device.turns());
+                    let overtaken = most_overtaken(device.wait_log());
                     assert_eq!(overtaken, 0, "d{number}: bounded waiting");
                     assert_eq!(stats.accepted, stats.answered, "d{number}");
                     let told = dcoh.requests() + dcoh.writebacks;
@@ -430,7 +430,7 @@ impl<'a> Watched<'a> {
                     let answers = ["BIRspIBlk", "BIRspSBlk", "BIRspEBlk"];
                     let answers = answers.into_iter().zip(dcoh.block_answers);
                     answers.for_each(|(name, count)| totals.add(name, count));
-                    let told = device.told().unwrap_or_default();
+                    let told = device.reported_loads().unwrap_or_default();
                     totals.add("responses under overload", told[2] + told[3]);
                     totals.add("entries evicted", dcoh.evictions);
                     totals.add("waits for a line", dcoh.line_waits);

@@ -24,7 +24,7 @@ fn a_file_is_read_in_the_order_of_starts_whatever_its_columns_order() {
         b"\xef\xbb\xbf# a comment\r\nmemory_gib, cores,slowdown,start_s,lifetime_s,cluster\r\n\r\n4,2,,9,1,7\n1.75,1,0.02,3,60,\n",
     )
     .unwrap();
-    let first = Ask {
+    let first = VmRequest {
         start_s: 3,
         end_s: 63,
         cores: 1,
@@ -32,7 +32,7 @@ fn a_file_is_read_in_the_order_of_starts_whatever_its_columns_order() {
         loss: Some(0.02),
         untouched: None,
     };
-    let second = Ask {
+    let second = VmRequest {
         start_s: 9,
         end_s: 10,
         cores: 2,

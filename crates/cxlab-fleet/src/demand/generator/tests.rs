@@ -13,7 +13,7 @@ const CLUSTER: ClusterDemand = ClusterDemand {
 };
 
 /// Number of VMs that run at a time in seconds.
-fn running(asks: &[Ask], at_s: u64) -> usize {
+fn running(asks: &[VmRequest], at_s: u64) -> usize {
     asks.iter()
         .filter(|ask| ask.start_s <= at_s && at_s < ask.end_s)
         .count()
@@ -98,7 +98,7 @@ fn memory_and_cores_have_the_buckets_of_azure_2019() {
         ..CLUSTER
     };
     let asks = ready(params).asks(&many, &mut StreamRng::new(1, "buckets"));
-    let share = |within: &dyn Fn(&Ask) -> bool| {
+    let share = |within: &dyn Fn(&VmRequest) -> bool| {
         100.0 * asks.iter().filter(|ask| within(ask)).count() as f64 / asks.len() as f64
     };
     let memory = |low: f64, high: f64| {
@@ -226,9 +226,9 @@ fn vms_start_in_order_within_the_span_and_fit_a_host() {
         ..CLUSTER
     };
     let asks = ready(params).asks(&cluster, &mut StreamRng::new(5, "order"));
-    let in_order = |pair: &[Ask]| pair[0].start_s <= pair[1].start_s;
+    let in_order = |pair: &[VmRequest]| pair[0].start_s <= pair[1].start_s;
     assert!(asks.windows(2).all(in_order));
-    let in_span = |ask: &Ask| ask.start_s < ask.end_s && ask.start_s < cluster.span_s;
+    let in_span = |ask: &VmRequest| ask.start_s < ask.end_s && ask.start_s < cluster.span_s;
     assert!(asks.iter().all(in_span));
     assert!(asks.iter().all(|ask| ask.cores <= 8 && ask.memory_mib > 0));
 }

@@ -93,11 +93,11 @@ impl Processor {
                 let from = Hpa((from + txn.line.0 - job.to) * LINE_BYTES);
                 self.hw_threads.image().copy(from, to, LINE_BYTES);
                 let poison = self.hw_threads.is_poison(LineAddr(from.0 / LINE_BYTES));
-                self.hw_threads.given(txn.line, poison);
+                self.hw_threads.supplied(txn.line, poison);
             }
             None => {
                 self.hw_threads.image().clear_line(to);
-                self.hw_threads.given(txn.line, false);
+                self.hw_threads.supplied(txn.line, false);
             }
         }
         self.hw_threads.written(None, txn.line);

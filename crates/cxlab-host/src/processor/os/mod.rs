@@ -259,20 +259,21 @@ impl Os {
             spaces.push(space);
         }
         let mmu = |core| {
-            let rng = rng.part(&format!("core{core}"));
+            let rng = rng.substream(&format!("core{core}"));
             Ok(Mmu {
                 process: params
                     .process_of(core)
                     .map_or(PROCESS, |number| Pasid(PROCESS.0 + 1 + number as u32)),
-                tlb: Tlb::new(&config.tlb, rng.part("tlb")).map_err(|error| below("tlb", error))?,
-                walk_cache: WalkCache::new(&params.walk_cache, rng.part("walk_cache"))
+                tlb: Tlb::new(&config.tlb, rng.substream("tlb"))
+                    .map_err(|error| below("tlb", error))?,
+                walk_cache: WalkCache::new(&params.walk_cache, rng.substream("walk_cache"))
                     .map_err(|error| below("walk_cache", error))?,
                 walking: 0,
             })
         };
         let mmus: Result<Vec<Mmu>, ParamError> = (0..config.cores).map(mmu).collect();
         Ok(Os {
-            iommu: Iommu::new(&params.iommu, rng.part("iommu"))
+            iommu: Iommu::new(&params.iommu, rng.substream("iommu"))
                 .map_err(|error| below("iommu", error))?,
             migrates: migration.next_scan() != cxlab_engine::units::SimTime::NEVER,
             spaces,

@@ -145,7 +145,7 @@ impl Processor {
         for page in &released.pages {
             os.migration.released(*page);
         }
-        released.give(&mut os.frames);
+        released.free(&mut os.frames);
         ctx.wake_at(ctx.now(), OP | op);
         self.unmap_again(ctx);
     }

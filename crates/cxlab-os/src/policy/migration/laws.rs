@@ -62,13 +62,13 @@ impl PolicyOwner {
             self.pages.insert(page(number), (placed.node, placed.frame));
             self.policy.placed(page(number), placed.node);
         } else if let Some(placed) = placed {
-            self.frames.give(placed.frame);
+            self.frames.free(placed.frame);
         }
     }
 
     fn release(&mut self, number: u64) {
         if let Some((_, frame)) = self.pages.remove(&page(number)) {
-            self.frames.give(frame);
+            self.frames.free(frame);
             self.policy.released(page(number));
         }
     }
@@ -84,7 +84,7 @@ impl PolicyOwner {
             .frames
             .take_from(wanted.to, wanted.page.size, wanted.keep);
         if let Some(placed) = placed {
-            self.frames.give(frame);
+            self.frames.free(frame);
             self.pages.insert(wanted.page, (placed.node, placed.frame));
         }
         self.policy.ended(wanted, placed.is_some());

@@ -1,7 +1,7 @@
 //! The rows of the home agent's table.
 
 use super::state::{CollectedData, Operation, Phase};
-use crate::coherence::cache_message::Reply;
+use crate::coherence::cache_message::HostResponse;
 use crate::coherence::fields::GoState;
 use crate::coherence::filter::Update;
 use crate::coherence::table::views::{ALONE, ANY, HELD, NO_OWNER, NO_SHARERS, OWNER, SHARERS};
@@ -73,7 +73,7 @@ impl RowCondition {
 
 /// An action of a row. The step fills in the peer and the holders to snoop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Do {
+pub enum RowAction {
     /// Snoop all holders except for the peer, the cores by the host's own means.
     Snoop,
     /// `ReadLlc` if the cores may hold the line, else `ReadMemory`.
@@ -85,49 +85,58 @@ pub enum Do {
     /// Stands for [`super::Action::FillLlc`].
     FillLlc,
     /// Reply to the peer. The cores get `Go` as `GrantCores`, and no separate `Data`.
-    Reply(Reply),
+    Reply(HostResponse),
 }
 
 /// One row of the transition table.
-pub type Row = HomeRow<Phase, RowCondition, Do>;
+pub type Row = HomeRow<Phase, RowCondition, RowAction>;
 
-const READ: &[Do] = &[Do::Read];
-const SNOOP: &[Do] = &[Do::Snoop];
-const GO_I: &[Do] = &[Do::Reply(Reply::Go(GoState::Invalid))];
-const GO_E: &[Do] = &[Do::Reply(Reply::Go(GoState::Exclusive))];
-const GO_S_DATA: &[Do] = &[
-    Do::Reply(Reply::Go(GoState::Shared)),
-    Do::Reply(Reply::Data),
+const READ: &[RowAction] = &[RowAction::Read];
+const SNOOP: &[RowAction] = &[RowAction::Snoop];
+const GO_I: &[RowAction] = &[RowAction::Reply(HostResponse::Go(GoState::Invalid))];
+const GO_E: &[RowAction] = &[RowAction::Reply(HostResponse::Go(GoState::Exclusive))];
+const GO_S_DATA: &[RowAction] = &[
+    RowAction::Reply(HostResponse::Go(GoState::Shared)),
+    RowAction::Reply(HostResponse::Data),
 ];
-const GO_E_DATA: &[Do] = &[
-    Do::Reply(Reply::Go(GoState::Exclusive)),
-    Do::Reply(Reply::Data),
+const GO_E_DATA: &[RowAction] = &[
+    RowAction::Reply(HostResponse::Go(GoState::Exclusive)),
+    RowAction::Reply(HostResponse::Data),
 ];
-const GO_M_DATA: &[Do] = &[
-    Do::Reply(Reply::Go(GoState::Modified)),
-    Do::Reply(Reply::Data),
+const GO_M_DATA: &[RowAction] = &[
+    RowAction::Reply(HostResponse::Go(GoState::Modified)),
+    RowAction::Reply(HostResponse::Data),
 ];
-const WRITE_GO_S_DATA: &[Do] = &[
-    Do::WriteMemory,
-    Do::Reply(Reply::Go(GoState::Shared)),
-    Do::Reply(Reply::Data),
+const WRITE_GO_S_DATA: &[RowAction] = &[
+    RowAction::WriteMemory,
+    RowAction::Reply(HostResponse::Go(GoState::Shared)),
+    RowAction::Reply(HostResponse::Data),
 ];
-const WRITE_GO_E: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::Go(GoState::Exclusive))];
-const DATA: &[Do] = &[Do::Reply(Reply::Data)];
-const WRITE: &[Do] = &[Do::WriteMemory];
-const PULL: &[Do] = &[Do::Reply(Reply::GoWritePull)];
-const PULL_FIRST: &[Do] = &[Do::Reply(Reply::WritePull)];
-const PULL_FAST: &[Do] = &[Do::Reply(Reply::FastGoWritePull)];
-const WRITE_PULL_FIRST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::WritePull)];
-const WRITE_PULL_FAST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::FastGoWritePull)];
-const GO_ERR: &[Do] = &[Do::Reply(Reply::Go(GoState::Error))];
-const GO_ERR_DATA: &[Do] = &[
-    Do::Reply(Reply::Go(GoState::Error)),
-    Do::Reply(Reply::ErrorData),
+const WRITE_GO_E: &[RowAction] = &[
+    RowAction::WriteMemory,
+    RowAction::Reply(HostResponse::Go(GoState::Exclusive)),
 ];
-const ERROR_DATA: &[Do] = &[Do::Reply(Reply::ErrorData)];
-const PULL_ERR: &[Do] = &[Do::Reply(Reply::GoErrWritePull)];
-const DROP: &[Do] = &[Do::Reply(Reply::GoWritePullDrop)];
+const DATA: &[RowAction] = &[RowAction::Reply(HostResponse::Data)];
+const WRITE: &[RowAction] = &[RowAction::WriteMemory];
+const PULL: &[RowAction] = &[RowAction::Reply(HostResponse::GoWritePull)];
+const PULL_FIRST: &[RowAction] = &[RowAction::Reply(HostResponse::WritePull)];
+const PULL_FAST: &[RowAction] = &[RowAction::Reply(HostResponse::FastGoWritePull)];
+const WRITE_PULL_FIRST: &[RowAction] = &[
+    RowAction::WriteMemory,
+    RowAction::Reply(HostResponse::WritePull),
+];
+const WRITE_PULL_FAST: &[RowAction] = &[
+    RowAction::WriteMemory,
+    RowAction::Reply(HostResponse::FastGoWritePull),
+];
+const GO_ERR: &[RowAction] = &[RowAction::Reply(HostResponse::Go(GoState::Error))];
+const GO_ERR_DATA: &[RowAction] = &[
+    RowAction::Reply(HostResponse::Go(GoState::Error)),
+    RowAction::Reply(HostResponse::ErrorData),
+];
+const ERROR_DATA: &[RowAction] = &[RowAction::Reply(HostResponse::ErrorData)];
+const PULL_ERR: &[RowAction] = &[RowAction::Reply(HostResponse::GoErrWritePull)];
+const DROP: &[RowAction] = &[RowAction::Reply(HostResponse::GoWritePullDrop)];
 const NOT_DIRTY: &[RowCondition] = &[RowCondition::Nothing, RowCondition::CoresClean];
 const DIRTY: &[RowCondition] = &[RowCondition::CoresDirty, RowCondition::DeviceDirty];
 const WHATEVER: &[RowCondition] = &[
@@ -211,19 +220,19 @@ home_rows! {
     own_read: (Reading Own), &[RowCondition::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
     current_read: (Reading Current), &[RowCondition::ReadDone], ANY => Idle, Keep, DATA;
 
-    write_llc_data: (Pulling WriteLlc), &[RowCondition::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
+    write_llc_data: (Pulling WriteLlc), &[RowCondition::Data], ALONE => Idle, SetCores, &[RowAction::WriteLlc];
     write_current_data: (Pulling WriteCurrent), &[RowCondition::Data], ALONE => Idle, Clear, WRITE;
     write_through_data: (Pulling WriteThrough), &[RowCondition::Data], ALONE => (Writing WriteThrough), Clear, WRITE;
     write_weakly_data: (Pulling WriteWeakly), &[RowCondition::Data], ALONE => (Writing WriteWeakly), Clear, WRITE;
     evict_dirty_data: (Pulling EvictDirty), &[RowCondition::Data], ALONE => Idle, Remove, WRITE;
-    evict_push_data: (Pulling EvictPush), &[RowCondition::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
-    evict_clean_data: (Pulling EvictClean), &[RowCondition::Data], ALONE => Idle, SetCores, &[Do::FillLlc];
+    evict_push_data: (Pulling EvictPush), &[RowCondition::Data], ALONE => Idle, SetCores, &[RowAction::WriteLlc];
+    evict_clean_data: (Pulling EvictClean), &[RowCondition::Data], ALONE => Idle, SetCores, &[RowAction::FillLlc];
     evict_stale_data: (Pulling EvictStale), &[RowCondition::BogusData], ANY => Idle, Keep, &[];
     missing_write_dropped: (Pulling WriteMissing), &[RowCondition::Data], ALONE => Idle, Keep, &[];
-    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[RowCondition::Data], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
+    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[RowCondition::Data], ALONE => Idle, Keep, &[RowAction::Reply(HostResponse::ExtCmp)];
     flush_written: (Writing Flush), &[RowCondition::Written], ALONE => Idle, Keep, GO_I;
     write_through_written: (Writing WriteThrough), &[RowCondition::Written], ALONE => Idle, Keep, GO_I;
-    write_weakly_written: (Writing WriteWeakly), &[RowCondition::Written], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
+    write_weakly_written: (Writing WriteWeakly), &[RowCondition::Written], ALONE => Idle, Keep, &[RowAction::Reply(HostResponse::ExtCmp)];
 }
 
 /// Number of actions that a row may have. The row for the last response to a snoop is applied in the

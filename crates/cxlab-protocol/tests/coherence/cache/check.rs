@@ -2,13 +2,13 @@
 
 use cxlab_protocol::coherence::cache_agent::{Event, Line};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer};
-use cxlab_protocol::coherence::cache_message::Reply;
+use cxlab_protocol::coherence::cache_message::HostResponse;
 use cxlab_protocol::coherence::fields::GoState;
 
 use super::{Model, Pending, Property, Pulled, Wire, World};
 use crate::checker::{Data, check, peer};
 
-const GO_M: Option<Reply> = Some(Reply::Go(GoState::Modified));
+const GO_M: Option<HostResponse> = Some(HostResponse::Go(GoState::Modified));
 
 impl Model {
     /// Checks the properties that concern a single state.
@@ -65,8 +65,8 @@ impl Model {
         let has_data = wire.has_copy() == (wire.copy != Data::None)
             && waits_for_go == (wire.arrived != Data::None);
         check(has_data, Property::StateMatchesData)?;
-        let shared = wire.response == Some(Reply::Go(GoState::Shared));
-        let exclusive = wire.response == Some(Reply::Go(GoState::Exclusive));
+        let shared = wire.response == Some(HostResponse::Go(GoState::Shared));
+        let exclusive = wire.response == Some(HostResponse::Go(GoState::Exclusive));
         let evicted = wire.is_evicted();
         let owned = !taken
             && !evicted

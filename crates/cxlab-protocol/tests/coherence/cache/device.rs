@@ -1,7 +1,7 @@
 //! The moves of the devices.
 
 use cxlab_protocol::coherence::cache_agent::{self, Action, Event, Line};
-use cxlab_protocol::coherence::cache_message::Reply;
+use cxlab_protocol::coherence::cache_message::HostResponse;
 
 use super::{Broken, Evicting, Model, Move, Moves, Outcome, Pending, Property, Pulled, World};
 use crate::checker::{Data, accepted, altered, bound, check};
@@ -55,7 +55,7 @@ impl Model {
                     wire.evicting = Evicting::of(request);
                     check(wire.pending.asks(request), Property::RequestAsAsked)?;
                 }
-                Action::Answer(answer) => bound(wire.answer.replace(answer).is_none())?,
+                Action::SnoopResponse(answer) => bound(wire.answer.replace(answer).is_none())?,
                 Action::SnoopData => {
                     bound(wire.forwarded == Data::None)?;
                     wire.forwarded = wire.copy;
@@ -175,10 +175,10 @@ impl Model {
     }
 
     /// The reply on H2D Data.
-    fn data(&self) -> Reply {
+    fn data(&self) -> HostResponse {
         match self.config.missing {
-            true => Reply::ErrorData,
-            false => Reply::Data,
+            true => HostResponse::ErrorData,
+            false => HostResponse::Data,
         }
     }
 

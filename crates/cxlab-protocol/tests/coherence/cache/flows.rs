@@ -71,7 +71,7 @@ impl Play {
         Some(match step {
             Move::Local(a, _, event) => ("", NAMES[a], format!("*{event:?}*")),
             Move::Request(a, _) => (NAMES[a], "home", format!("{:?}", wire(a).request?)),
-            Move::Answer(a, _) => (NAMES[a], "home", format!("{:?}", wire(a).answer?)),
+            Move::SnoopResponse(a, _) => (NAMES[a], "home", format!("{:?}", wire(a).answer?)),
             Move::SnoopData(a, _) => (NAMES[a], "home", "data of the snoop".into()),
             Move::PulledData(a, _) => {
                 let bogus = matches!(wire(a).pulled, Some((Pulled::Bogus, _)));
@@ -140,7 +140,7 @@ fn a_dirty_eviction_that_a_snoop_overtakes_is_pulled_and_dropped_as_bogus() {
         Move::Local(B, 0, Event::Store),
         Move::Request(B, 0),
         Move::Snoop(A, 0),
-        Move::Answer(A, 0),
+        Move::SnoopResponse(A, 0),
         Move::SnoopData(A, 0),
         Move::Response(B, 0),
         Move::Data(B, 0),
@@ -170,7 +170,11 @@ fn a_snoop_behind_a_go_finds_the_new_copy_and_waits_for_its_data() {
     let mut next = Vec::new();
     play.model.moves(&play.world, &mut next);
     assert!(next.iter().all(|(step, _)| *step != Move::Snoop(A, 0)));
-    play.play(&[Move::Response(A, 0), Move::Snoop(A, 0), Move::Answer(A, 0)]);
+    play.play(&[
+        Move::Response(A, 0),
+        Move::Snoop(A, 0),
+        Move::SnoopResponse(A, 0),
+    ]);
     assert_eq!(play.line(A), Line::ImD);
     play.play(&[
         Move::Data(A, 0),
@@ -208,7 +212,11 @@ fn a_shared_copy_that_is_snooped_before_its_data_is_used_once() {
         Move::Snoop(A, 0),
     ]);
     assert_eq!(play.line(A), Line::IsDI);
-    play.play(&[Move::Answer(A, 0), Move::Response(B, 0), Move::Data(A, 0)]);
+    play.play(&[
+        Move::SnoopResponse(A, 0),
+        Move::Response(B, 0),
+        Move::Data(A, 0),
+    ]);
     play.ends([Line::I, Line::M], "cache-used-once");
 }
 
@@ -232,12 +240,12 @@ fn of_two_upgrades_the_loser_gets_ownership_without_data_and_reads() {
         Move::Local(B, 0, Event::Store),
         Move::Request(A, 0),
         Move::Snoop(B, 0),
-        Move::Answer(B, 0),
+        Move::SnoopResponse(B, 0),
         Move::Response(A, 0),
         Move::Request(B, 0),
         Move::Snoop(A, 0),
         Move::SnoopData(A, 0),
-        Move::Answer(A, 0),
+        Move::SnoopResponse(A, 0),
         Move::Response(B, 0),
     ]);
     assert_eq!(play.line(B), Line::ImAD);
@@ -269,7 +277,7 @@ fn a_push_of_a_line_that_the_device_owns_ends_in_the_last_level_cache() {
 fn what_the_protocol_does_not_have_has_no_row() {
     use cxlab_protocol::coherence::cache_agent::{self, LineState};
     use cxlab_protocol::coherence::cache_home;
-    use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
+    use cxlab_protocol::coherence::cache_message::{HostResponse, Request, SnoopResponse};
     use cxlab_protocol::coherence::fields::GoState;
     // Table 3-28: requests that are not allowed while the device has a copy.
     for line in [Line::S, Line::E, Line::M] {
@@ -282,7 +290,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
             assert_eq!(cache_agent::step(LineState::stable(line), event), None);
         }
     }
-    let go = |state| Event::Reply(Reply::Go(state));
+    let go = |state| Event::Reply(HostResponse::Go(state));
     let (loading, _) = cache_agent::step(LineState::default(), Event::Load).unwrap();
     assert_eq!(cache_agent::step(loading, go(GoState::Invalid)), None);
     assert_eq!(
@@ -296,8 +304,8 @@ fn what_the_protocol_does_not_have_has_no_row() {
     let request = cache_home::Event::Request(b, Request::RdOwn);
     let (snooping, _) = cache_home::step(owned, request).unwrap();
     for event in [
-        cache_home::Event::Answer(b, Answer::RspIHitI),
-        cache_home::Event::Answer(a, Answer::RspVHitV),
+        cache_home::Event::SnoopResponse(b, SnoopResponse::RspIHitI),
+        cache_home::Event::SnoopResponse(a, SnoopResponse::RspVHitV),
         cache_home::Event::PulledData(false),
     ] {
         assert_eq!(cache_home::step(snooping, event), None, "{event:?}");

@@ -4,7 +4,7 @@ use cxlab_protocol::coherence::cache_agent::Line;
 use cxlab_protocol::coherence::cache_home::{
     self, Action, CORES, CoreSnoopResult, Event, Filter, Operation, Peers, Phase,
 };
-use cxlab_protocol::coherence::cache_message::{Reply, Request};
+use cxlab_protocol::coherence::cache_message::{HostResponse, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 
@@ -109,14 +109,20 @@ impl Model {
         Ok(())
     }
 
-    fn reply(&self, world: &mut World, l: usize, a: usize, reply: Reply) -> Result<(), Property> {
+    fn reply(
+        &self,
+        world: &mut World,
+        l: usize,
+        a: usize,
+        reply: HostResponse,
+    ) -> Result<(), Property> {
         let alone = world.home[l].state.filter.holders() == Peers::only(peer(a));
         let gone = self.is_gone(world, l);
         let current = world.home[l].memory == Data::Fresh;
         let buffer = world.home[l].buffer;
         let wire = &mut world.wires[l][a];
-        if let Reply::Data | Reply::ErrorData = reply {
-            let missing = reply == Reply::ErrorData;
+        if let HostResponse::Data | HostResponse::ErrorData = reply {
+            let missing = reply == HostResponse::ErrorData;
             check(missing == self.config.missing, Property::FailsAsMissing)?;
             bound(wire.data == Data::None)?;
             wire.data = if missing { Data::Stale } else { buffer };
@@ -125,14 +131,19 @@ impl Model {
         check(!wire.is_snooped(), Property::NoGoBesideSnoop)?;
         bound(wire.response.replace(reply).is_none())?;
         let as_asked = match (wire.pending, reply) {
-            (_, Reply::Go(GoState::Error) | Reply::GoErrWritePull) => self.config.missing,
-            (Pending::LoadShared, Reply::Go(state)) => state == GoState::Shared,
-            (Pending::Load, Reply::Go(GoState::Shared)) => !alone,
+            (_, HostResponse::Go(GoState::Error) | HostResponse::GoErrWritePull) => {
+                self.config.missing
+            }
+            (Pending::LoadShared, HostResponse::Go(state)) => state == GoState::Shared,
+            (Pending::Load, HostResponse::Go(GoState::Shared)) => !alone,
             _ => true,
         };
         check(as_asked, Property::GrantAsAsked)?;
         // A write of a part of the line needs the rest in memory.
-        let part = matches!(reply, Reply::WritePull | Reply::FastGoWritePull);
+        let part = matches!(
+            reply,
+            HostResponse::WritePull | HostResponse::FastGoWritePull
+        );
         check(!part || current, Property::DirtyDataKept)?;
         let flushed = wire.pending == Pending::Flush && !self.config.missing;
         check(!flushed || gone && current, Property::FlushReachesAll)
@@ -209,8 +220,8 @@ impl Model {
         if let Some(answer) = wire.answer {
             let mut next = *world;
             next.wires[l][a].answer = None;
-            let event = Event::Answer(peer(a), answer);
-            out.push((Move::Answer(a, l), self.home_takes(next, l, event)));
+            let event = Event::SnoopResponse(peer(a), answer);
+            out.push((Move::SnoopResponse(a, l), self.home_takes(next, l, event)));
         }
         let waits = self.config.broken == Broken::DataBehindRequest
             && self.pairs().any(|(b, l)| {

@@ -91,7 +91,7 @@ pub enum Move {
     Local(usize, usize, Event),
     Request(usize, usize),
     RequestWanted(usize, usize),
-    Answer(usize, usize),
+    SnoopResponse(usize, usize),
     SnoopData(usize, usize),
     PulledData(usize, usize),
     Snoop(usize, usize),

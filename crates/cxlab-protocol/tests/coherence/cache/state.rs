@@ -4,7 +4,7 @@ use cxlab_protocol::coherence::cache_agent::{self, Line};
 use cxlab_protocol::coherence::cache_home::{
     self, CORES, CollectedData, Forward, Operation, Peer, Phase,
 };
-use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
+use cxlab_protocol::coherence::cache_message::{HostResponse, Request, SnoopResponse};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 
@@ -23,7 +23,7 @@ pub struct Wire {
     /// The message on D2H Req.
     pub request: Option<Request>,
     /// The message on D2H Rsp.
-    pub answer: Option<Answer>,
+    pub answer: Option<SnoopResponse>,
     /// The data on D2H Data for a snoop.
     pub forwarded: Data,
     /// The data on D2H Data for a pull.
@@ -33,7 +33,7 @@ pub struct Wire {
     /// The snoop was sent after the message on H2D Rsp.
     pub behind: bool,
     /// The message on H2D Rsp.
-    pub response: Option<Reply>,
+    pub response: Option<HostResponse>,
     /// The data on H2D Data.
     pub data: Data,
     pub pending: Pending,
@@ -79,24 +79,24 @@ pub struct World {
 }
 
 coded!(
-    Reply,
+    HostResponse,
     [
-        Reply::Go(GoState::Invalid),
-        Reply::Go(GoState::Shared),
-        Reply::Go(GoState::Exclusive),
-        Reply::Go(GoState::Modified),
-        Reply::WritePull,
-        Reply::GoWritePull,
-        Reply::GoWritePullDrop,
-        Reply::FastGoWritePull,
-        Reply::ExtCmp,
-        Reply::Go(GoState::Error),
-        Reply::GoErrWritePull,
+        HostResponse::Go(GoState::Invalid),
+        HostResponse::Go(GoState::Shared),
+        HostResponse::Go(GoState::Exclusive),
+        HostResponse::Go(GoState::Modified),
+        HostResponse::WritePull,
+        HostResponse::GoWritePull,
+        HostResponse::GoWritePullDrop,
+        HostResponse::FastGoWritePull,
+        HostResponse::ExtCmp,
+        HostResponse::Go(GoState::Error),
+        HostResponse::GoErrWritePull,
     ]
 );
 coded!(enum Line, Line::ALL);
 coded!(enum Request, Request::ALL);
-coded!(enum Answer, Answer::ALL);
+coded!(enum SnoopResponse, SnoopResponse::ALL);
 coded!(Phase, Phase::ALL, |phase| phase.index() as u64);
 coded!(
     enum CollectedData,
@@ -184,7 +184,7 @@ impl Wire {
 
     /// Whether data are pulled and have not arrived.
     pub fn is_pulled(&self) -> bool {
-        self.pulled.is_some() || self.response.is_some_and(Reply::pulls)
+        self.pulled.is_some() || self.response.is_some_and(HostResponse::pulls)
     }
 
     /// All values for the line, to be made old.

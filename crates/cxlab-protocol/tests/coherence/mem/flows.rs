@@ -1,6 +1,6 @@
 //! The flows of CXL 3.1, section 3.5.1, message by message.
 
-use cxlab_protocol::coherence::block::{Answer, BlockSnoop};
+use cxlab_protocol::coherence::block::{BlockResponse, BlockSnoop};
 use cxlab_protocol::coherence::dcoh::{self, Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
@@ -272,15 +272,15 @@ fn a_line_in_conflict_makes_its_block_answer_line_by_line() {
     assert_eq!(
         sent,
         [
-            Answer::Line(0, KeptCopy::Invalid),
-            Answer::Line(1, KeptCopy::Invalid)
+            BlockResponse::Line(0, KeptCopy::Invalid),
+            BlockResponse::Line(1, KeptCopy::Invalid)
         ]
     );
     lines[2].takes(S2m::Cmp, &[RSP_I]);
     lines[3].takes(S2m::BiConflictAck, &[RSP_I]);
     for place in [2, 3] {
-        let answers: Vec<Answer> = block.answer(place, KeptCopy::Invalid).iter().collect();
-        assert_eq!(answers, [Answer::Line(place, KeptCopy::Invalid)]);
+        let answers: Vec<BlockResponse> = block.answer(place, KeptCopy::Invalid).iter().collect();
+        assert_eq!(answers, [BlockResponse::Line(place, KeptCopy::Invalid)]);
     }
     assert!(block.is_done());
 }

@@ -1,7 +1,7 @@
 //! The alterations of the tables of CXL.mem.
 
 use cxlab_protocol::coherence::dcoh::{self, Operation, Phase};
-use cxlab_protocol::coherence::requester::{self, Line, SnoopFate};
+use cxlab_protocol::coherence::requester::{self, Line, SnoopOutcome};
 
 use super::Model;
 use super::exploration::{TWO, TWO_LINES};
@@ -24,8 +24,12 @@ fn mutants() -> Mutants<Model> {
                 tables.requester.rows[r].to = to;
             });
         }
-        for then in [SnoopFate::Answered, SnoopFate::AwaitAck, SnoopFate::Defer] {
-            if row.then != SnoopFate::Keep && row.then != then {
+        for then in [
+            SnoopOutcome::Answered,
+            SnoopOutcome::AwaitAck,
+            SnoopOutcome::Defer,
+        ] {
+            if row.then != SnoopOutcome::Keep && row.then != then {
                 mutants.add(name, format!("snoop {then:?}"), |tables| {
                     tables.requester.rows[r].then = then;
                 });

@@ -1,6 +1,6 @@
 //! The moves of the requesters.
 
-use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
+use cxlab_protocol::coherence::block::{BlockResponse, BlockResponses, BlockSnoop};
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Event};
 
@@ -141,14 +141,19 @@ impl Model {
         self.send_answers(world, a, answers)
     }
 
-    fn send_answers(&self, world: &mut World, a: usize, sent: Answers) -> Result<(), Property> {
+    fn send_answers(
+        &self,
+        world: &mut World,
+        a: usize,
+        sent: BlockResponses,
+    ) -> Result<(), Property> {
         for answer in sent.iter() {
             match answer {
-                Answer::Line(l, kept) => {
+                BlockResponse::Line(l, kept) => {
                     let wire = &mut world.wires[usize::from(l)][a];
                     bound(wire.response.replace((kept, false)).is_none())?;
                 }
-                Answer::Block(kept) => {
+                BlockResponse::Block(kept) => {
                     for wires in &mut world.wires {
                         bound(wires[a].response.replace((kept, true)).is_none())?;
                     }

@@ -12,17 +12,17 @@ use super::super::Inner;
 use super::super::tokens::CompletionWake;
 
 /// Messages that a component has to send.
-pub(crate) struct Answers {
+pub(crate) struct PendingResponses {
     time: Picos,
     /// Time of departure, port, and message.
     pending: VecDeque<(SimTime, u16, Message)>,
     outboxes: Vec<Outbox>,
 }
 
-impl Answers {
+impl PendingResponses {
     /// An empty queue whose completions leave `time` after their requests.
-    pub(crate) fn new(time: Picos) -> Answers {
-        Answers {
+    pub(crate) fn new(time: Picos) -> PendingResponses {
+        PendingResponses {
             time,
             pending: VecDeque::new(),
             outboxes: Vec::new(),

@@ -7,7 +7,7 @@ use cxlab_plan::Plan;
 use cxlab_protocol::io::enumerate::{
     Access, EnumerateError, Enumeration, EnumerationLog, EnumerationStep, Phase, Target,
 };
-use cxlab_protocol::io::packet::{self, Answer};
+use cxlab_protocol::io::packet::{self, CompletionResult};
 use cxlab_protocol::io::tree::{RegisterPlace, Request, RootComplex, Step, all_ones};
 use cxlab_protocol::{Message, PortId};
 use cxlab_scenario::EnumerationParams;
@@ -15,7 +15,7 @@ use cxlab_scenario::EnumerationParams;
 use super::super::Inner;
 use super::super::tokens::CompletionWake;
 use super::EnumerationResult;
-use super::answers::Answers;
+use super::answers::PendingResponses;
 
 /// The wake-up token of software.
 const SOFTWARE: u32 = 0;
@@ -32,7 +32,7 @@ pub(crate) struct Software {
     /// The root complex; what hangs below its ports is elsewhere.
     root: RootComplex,
     roots: Vec<(u16, PortId)>,
-    outgoing: Answers,
+    outgoing: PendingResponses,
     /// What it does now, and what the root complex's own registers said to it.
     access: Option<Access>,
     local: Option<Step>,
@@ -77,7 +77,7 @@ impl Software {
             code: Enumeration::new(root.tables(), hierarchy.goal.clone()),
             root,
             roots: hierarchy.roots.clone(),
-            outgoing: Answers::new(Picos::ZERO),
+            outgoing: PendingResponses::new(Picos::ZERO),
             access: None,
             local: None,
             since: SimTime::ZERO,
@@ -197,10 +197,10 @@ impl Software {
             "stages of an access sum to its latency"
         );
         let value = match answer {
-            Answer::Done(_) if access.write => Ok(access.value),
-            Answer::Done(value) => Ok(value),
-            Answer::Unsupported => Ok(unsupported(&access)),
-            Answer::Aborted => Err(EnumerateError::Aborted(access.target)),
+            CompletionResult::Done(_) if access.write => Ok(access.value),
+            CompletionResult::Done(value) => Ok(value),
+            CompletionResult::Unsupported => Ok(unsupported(&access)),
+            CompletionResult::Aborted => Err(EnumerateError::Aborted(access.target)),
         };
         self.go_on(ctx, Some(value));
     }

@@ -6,7 +6,7 @@ use cxlab_protocol::io::enumerate::enumerate;
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::Document;
 
-use crate::system::{Notes, System};
+use crate::system::{RecordOptions, System};
 
 fn planned(text: &str) -> Result<Plan, Vec<cxlab_plan::Problem>> {
     let document = Document::parse("test.toml", text).ok().unwrap();
@@ -130,7 +130,9 @@ fn what_a_driver_refuses_of_host_bridges_is_refused_with_the_field() {
 
 /// The check's result for software that follows one plan, against another plan.
 fn judged(software: &Plan, judge: &Plan) -> Result<(), String> {
-    let mut system = System::build(software, 1, Notes::default()).ok().unwrap();
+    let mut system = System::build(software, 1, RecordOptions::default())
+        .ok()
+        .unwrap();
     let outcome = system.enumerate(judge, 1.into(), &Monitor::default())?;
     assert!(outcome.is_some());
     assert_eq!(system.enumerated.len(), 1);
@@ -182,7 +184,9 @@ fn regions_that_are_not_the_plans_windows_break_a_law() {
 fn a_system_without_enumeration_does_nothing_before_its_run() {
     let mut plan = plan(2);
     plan.scenario.enumeration = None;
-    let mut system = System::build(&plan, 1, Notes::default()).ok().unwrap();
+    let mut system = System::build(&plan, 1, RecordOptions::default())
+        .ok()
+        .unwrap();
     let outcome = system.enumerate(&plan, 1.into(), &Monitor::default());
     assert_eq!(outcome, Ok(None));
     assert_eq!(system.simulation.next_event(), None);
@@ -191,7 +195,9 @@ fn a_system_without_enumeration_does_nothing_before_its_run() {
 #[test]
 fn after_an_interruption_the_components_are_what_was_wrapped() {
     let plan = plan(2);
-    let mut system = System::build(&plan, 1, Notes::default()).ok().unwrap();
+    let mut system = System::build(&plan, 1, RecordOptions::default())
+        .ok()
+        .unwrap();
     assert_eq!(system.issuers().count(), 0, "all are wrapped");
     let monitor = Monitor::default();
     monitor.interrupt();

@@ -74,7 +74,7 @@ impl<P: Payload> Outgoing<P> {
 }
 
 /// The event queue of a partition and its cross-partition events.
-pub(crate) struct Lane<P: Payload> {
+pub(crate) struct PartitionEvents<P: Payload> {
     pub(crate) queue: WheelQueue<P>,
     /// By receiving partition.
     pub(crate) outgoing: Vec<Outgoing<P>>,
@@ -89,7 +89,7 @@ pub(crate) struct Lane<P: Payload> {
     pub(crate) work: u64,
 }
 
-/// Stands for no block in [`Lane::wheel_of`].
+/// Stands for no block in [`PartitionEvents::wheel_of`].
 pub(crate) const NO_BLOCK: u16 = u16::MAX;
 
 /// The blocks of a partition. Blocks are numbered through all partitions.
@@ -107,7 +107,7 @@ pub(crate) struct Blocks {
     pub(crate) span: u64,
 }
 
-impl<P: Payload> Lane<P> {
+impl<P: Payload> PartitionEvents<P> {
     /// Adds an event for one of the partition's components, in any of its blocks.
     #[inline]
     pub(crate) fn arrive(&mut self, key: EventKey, target: Target) -> &mut P {
@@ -199,7 +199,7 @@ impl<P: Payload> Lane<P> {
 
 /// What the engine keeps for each component.
 #[derive(Clone, Debug)]
-pub(crate) struct Account {
+pub(crate) struct ComponentRecord {
     /// The component's number, the source of its events.
     pub(crate) id: u32,
     /// Index of the component in its partition.
@@ -210,7 +210,7 @@ pub(crate) struct Account {
     pub(crate) digest: u64,
 }
 
-impl Account {
+impl ComponentRecord {
     /// Adds an event to the digest. `content` identifies the payload and its port, or the token of a wake-up.
     #[inline]
     pub(crate) fn absorb(&mut self, key: EventKey, content: u64) {

@@ -49,7 +49,7 @@ enum AccessContinuation {
 /// Memory use of consecutive instructions, extrapolated. The first `before` instructions
 /// only show what was touched before. `find` gives the pool of an address, or `None` if
 /// nothing is mapped there.
-pub fn go_on(
+pub fn extrapolate(
     window: Window,
     mut steps: Vec<Step>,
     before: usize,
@@ -65,7 +65,7 @@ pub fn go_on(
     let rounds = rounds.start + before..rounds.end + before;
     let known: HashSet<u64> = touched(&steps[..before]).collect();
     let is_known = |line| known.contains(&line) || window.is_cached(line);
-    let onward = onward(&steps, &is_known, &rounds, is_loop);
+    let continuations = continuations(&steps, &is_known, &rounds, is_loop);
     let mut window = window.after(rounds.end as u64);
     for step in &steps[..rounds.end] {
         window.step(step, &mut |address| Some(find(address).unwrap_or(0)));
@@ -75,10 +75,12 @@ pub fn go_on(
     let mut told = 0;
     let own: Vec<Vec<Touch>> = steps.iter().map(|step| step.touches.clone()).collect();
     'all: for again in 1.. {
-        for (at, onward) in rounds.clone().zip(&onward) {
+        for (at, continuations) in rounds.clone().zip(&continuations) {
             let step = &mut steps[at];
-            for ((touch, own), onward) in step.touches.iter_mut().zip(&own[at]).zip(onward) {
-                touch.address = match onward {
+            for ((touch, own), continuation) in
+                step.touches.iter_mut().zip(&own[at]).zip(continuations)
+            {
+                touch.address = match continuation {
                     AccessContinuation::By(far) => {
                         own.address.wrapping_add(far.wrapping_mul(again))
                     }
@@ -152,7 +154,7 @@ fn rounds(steps: &[Step]) -> (Range<usize>, bool) {
 
 /// How the accesses of each repeated instruction continue, by instruction and access. `is_known` says whether
 /// a line was touched before or is in a cache.
-fn onward(
+fn continuations(
     steps: &[Step],
     is_known: &dyn Fn(u64) -> bool,
     rounds: &Range<usize>,
@@ -231,7 +233,7 @@ mod tests {
 
     fn seen(steps: Vec<Step>, before: usize) -> WindowUse {
         let window = Window::new(2, Overlap::default());
-        go_on(window, steps, before, &mut pool)
+        extrapolate(window, steps, before, &mut pool)
     }
 
     fn compute(code: u64) -> Step {
@@ -379,7 +381,7 @@ mod tests {
     fn a_stream_goes_on_in_its_pool_behind_the_end_of_its_memory() {
         let window = Window::new(2, Overlap::default());
         let mut find = |address: u64| (address < 48 * 32).then_some(1);
-        let found = go_on(window, stream(48), 64, &mut find);
+        let found = extrapolate(window, stream(48), 64, &mut find);
         assert_eq!(found.pools[0].reads, 0.0);
         assert!(found.pools[1].reads > 1000.0);
     }

@@ -23,32 +23,32 @@ pub struct WaitLogEntry {
     /// Edge port of the requester, and the request's tag there.
     pub request: (PortId, u32),
     /// False when the wait begins, true when the request gets the resource.
-    pub has_come: bool,
+    pub is_granted: bool,
 }
 
 impl CoherentDevice {
     /// The log so far, in order of time. Empty if values are not kept.
-    pub fn turns(&self) -> &[WaitLogEntry] {
+    pub fn wait_log(&self) -> &[WaitLogEntry] {
         self.turns.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn log_turn(&mut self, waits_for: WaitsFor, message: &Message, has_come: bool) {
+    pub(super) fn log_wait(&mut self, waits_for: WaitsFor, message: &Message, is_granted: bool) {
         if let Some(turns) = &mut self.turns {
             turns.push(WaitLogEntry {
                 waits_for,
                 request: (message.source, message.tag),
-                has_come,
+                is_granted,
             });
         }
     }
 
     /// Logs that the current request of a line begins to wait for an entry, or gets it.
-    pub(super) fn log_entry(&mut self, number: u32, has_come: bool) {
+    pub(super) fn log_entry(&mut self, number: u32, is_granted: bool) {
         if self.turns.is_some() {
             let busy = self.lines.get(number);
             let waits_for = WaitsFor::Entry(self.set_of(busy.line));
             let message = self.contexts.get(busy.current_request).message;
-            self.log_turn(waits_for, &message, has_come);
+            self.log_wait(waits_for, &message, is_granted);
         }
     }
 }

@@ -83,7 +83,7 @@ struct DataWaiter {
 }
 
 /// Everything that a Type 2 device's memory is built from.
-pub struct OwnMemoryConfig {
+pub struct AttachedMemoryConfig {
     /// The medium that stores the lines.
     pub backend: Box<dyn MemoryBackend>,
     /// Interleave set of the window of host physical addresses, and the device's
@@ -94,13 +94,13 @@ pub struct OwnMemoryConfig {
     /// Granularity of the bias table.
     pub bias_page: Bytes,
     /// Coherence model of the memory.
-    pub class: OwnMemoryClass,
+    pub class: AttachedMemoryClass,
 }
 
 /// Coherence model of a Type 2 device's memory: which side keeps the memory coherent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub enum OwnMemoryClass {
+pub enum AttachedMemoryClass {
     /// The host. The device recalls lines that the host may hold over CXL.cache, and
     /// keeps bias by page.
     #[default]
@@ -111,7 +111,7 @@ pub enum OwnMemoryClass {
 
 /// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct OwnStats {
+pub(super) struct AttachedMemoryStats {
     pub(super) dmc_hits: u64,
     pub(super) dmc_misses: u64,
     /// Fills that waited for a slot of the write buffer.
@@ -121,7 +121,7 @@ pub(super) struct OwnStats {
 }
 
 /// The memory of a Type 2 device, with its bias table, cache and medium.
-pub(super) struct OwnMemory {
+pub(super) struct AttachedMemory {
     backend: Box<dyn MemoryBackend>,
     decoder: InterleaveSet,
     target: u32,
@@ -146,28 +146,28 @@ pub(super) struct OwnMemory {
     wake: u64,
     /// Completions that have not been handled.
     done: Vec<Completion>,
-    pub(super) stats: OwnStats,
+    pub(super) stats: AttachedMemoryStats,
 }
 
-save_state!(OwnMemory {
+save_state!(AttachedMemory {
     values: done, requests, free, waiting, waiters, writes, stalled, wake, dcoh, stats;
     states: backend, bias, dmc;
     built: decoder, target, write_places;
 });
 
-impl OwnMemory {
+impl AttachedMemory {
     pub(super) fn new(
-        config: OwnMemoryConfig,
+        config: AttachedMemoryConfig,
         dmc: TagArray<DmcWay>,
         write_places: u32,
-    ) -> OwnMemory {
+    ) -> AttachedMemory {
         let (decoder, target) = config.decoder;
-        let coherent = config.class == OwnMemoryClass::HdmDb;
+        let coherent = config.class == AttachedMemoryClass::HdmDb;
         let page = match coherent {
             true => Bytes(LINE_BYTES),
             false => config.bias_page,
         };
-        OwnMemory {
+        AttachedMemory {
             backend: config.backend,
             decoder,
             target,
@@ -183,7 +183,7 @@ impl OwnMemory {
             stalled: VecDeque::new(),
             wake: u64::MAX,
             done: Vec::new(),
-            stats: OwnStats::default(),
+            stats: AttachedMemoryStats::default(),
         }
     }
 
@@ -265,7 +265,7 @@ impl OwnMemory {
 
     pub(super) fn begin_measurement(&mut self, now: SimTime) {
         self.backend.begin_measurement(now);
-        self.stats = OwnStats::default();
+        self.stats = AttachedMemoryStats::default();
         self.bias.stats = BiasStats::default();
         if let Some(dcoh) = &mut self.dcoh {
             dcoh.stats = AcceleratorDcohStats::default();

@@ -9,13 +9,15 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
-use cxlab_protocol::coherence::cache_message::{Answer as SnoopAnswer, Reply, Request};
+use cxlab_protocol::coherence::cache_message::{
+    HostResponse, Request, SnoopResponse as SnoopAnswer,
+};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, Message, Opcode};
 
+use super::attached_memory::ReceivedMessage;
 use super::hmc::{LookupAttempt, NONE, TransactionEntry};
-use super::own::ReceivedMessage;
 use super::translation::TranslationOutcome;
 use super::{Accelerator, RETRY, StoreRequest};
 
@@ -43,8 +45,8 @@ impl Accelerator {
         }
         let reply = match message.opcode {
             // The host's response to a request for the device's own memory.
-            Opcode::MemRdFwd | Opcode::MemWrFwd => Some(Reply::Go(GoState::Invalid)),
-            opcode => Reply::from_opcode(opcode, message.cache.granted()),
+            Opcode::MemRdFwd | Opcode::MemWrFwd => Some(HostResponse::Go(GoState::Invalid)),
+            opcode => HostResponse::from_opcode(opcode, message.cache.granted()),
         };
         let Some(reply) = reply else {
             panic!("{:?} is not modelled", message.opcode)
@@ -83,7 +85,9 @@ impl Accelerator {
         self.hmc.snooped_modified += u64::from(held == Line::M);
         for action in actions.iter() {
             match action {
-                Action::Answer(answer) => self.respond_to_snoop(ctx, line, answer, 0, message),
+                Action::SnoopResponse(answer) => {
+                    self.respond_to_snoop(ctx, line, answer, 0, message)
+                }
                 Action::SnoopData => self.send(ctx, line, Opcode::D2hData, 0, message, false),
                 _ => {}
             }
@@ -145,7 +149,7 @@ impl Accelerator {
         } = self.transactions.entries[id as usize];
         match (action, message) {
             (Action::Send(request), _) => self.ask(ctx, id, line, request),
-            (Action::Answer(answer), Some(message)) => {
+            (Action::SnoopResponse(answer), Some(message)) => {
                 self.respond_to_snoop(ctx, line, answer, id, message);
             }
             (Action::SnoopData, Some(message)) => {
@@ -399,7 +403,7 @@ impl Accelerator {
 
     /// Serves waiting accesses after a CQID or a way has become free.
     pub(super) fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.serve_room(ctx);
+        self.serve_waiters(ctx);
         for _ in 0..self.postponed.len() {
             if let Some((access, begun)) = self.postponed.pop_front() {
                 self.again(ctx, access, SimTime(begun));

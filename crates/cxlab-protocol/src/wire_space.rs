@@ -6,7 +6,7 @@ use crate::opcode::{Channel, Opcode};
 
 /// What a message occupies on a link besides its header and its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
+pub enum WireSpace {
     /// A message of CXL.mem or CXL.cache.
     Slots {
         /// Whether 64 byte enables follow the line.
@@ -20,14 +20,14 @@ impl Message {
     /// What the message occupies on a link in class `channel`, besides its header and its line. A
     /// response may still be stored as its request, so `channel` is the class of the response.
     #[inline]
-    pub fn extent(&self, channel: Channel) -> Extent {
+    pub fn wire_space(&self, channel: Channel) -> WireSpace {
         let trailer = match channel {
             Channel::M2sRwd => self.opcode == Opcode::MemWrPtl,
             Channel::D2hData => self.cache.has(CacheMeta::BYTE_ENABLES),
-            _ if channel.is_io() => return Extent::Packet(self.io_packet()),
+            _ if channel.is_io() => return WireSpace::Packet(self.io_packet()),
             _ => false,
         };
-        Extent::Slots { trailer }
+        WireSpace::Slots { trailer }
     }
 
     /// Size of a CXL.io packet on a link.

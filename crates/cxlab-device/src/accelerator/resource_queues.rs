@@ -39,7 +39,7 @@ pub(super) struct ResourceQueues {
 
 impl ResourceQueues {
     /// Whether the current lookup may allocate: it has its turn, or no request waits.
-    pub(super) fn may_take_room(&self) -> bool {
+    pub(super) fn may_allocate(&self) -> bool {
         self.serving || self.room.is_empty()
     }
 
@@ -124,7 +124,7 @@ impl Accelerator {
         }
         let is_other = |waiter: &ResourceWaiter| !matches!(waiter, ResourceWaiter::Element(element) if *element == hw_thread);
         self.queues.room.retain(is_other);
-        self.serve_room(ctx);
+        self.serve_waiters(ctx);
     }
 
     /// Looks up the line of an access that has begun, and queues the access if no CQID
@@ -144,7 +144,7 @@ impl Accelerator {
     }
 
     /// Serves the queue in order, after resources may have become free.
-    pub(super) fn serve_room(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+    pub(super) fn serve_waiters(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if self.queues.serving {
             return;
         }
