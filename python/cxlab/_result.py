@@ -157,6 +157,13 @@ class Result:
         return self.report["ci95"]
 
     @property
+    def metrics(self) -> dict[str, object]:
+        """The main values by name, such as ``p99_ns``: the columns of :func:`cxlab.sweep`."""
+        from ._sweep import METRICS
+
+        return {name: compute(self.report) for name, compute in METRICS.items()}
+
+    @property
     def has_requests(self) -> bool:
         """Whether the request log was kept."""
         return self._columns is not None or self._requests is not None

@@ -72,7 +72,8 @@ class Scenario:
             .devices("mem", count=4, memory=memory("fixed", latency="46 ns"))
         )
 
-    Methods that change the scenario return it, so that calls can be chained.
+    Methods that change the scenario return it, so that calls can be chained. Messages about a
+    scenario that was made by its methods have the lines of :meth:`to_toml`.
     """
 
     _text: str
@@ -114,7 +115,8 @@ class Scenario:
     def _write(self, values: Table) -> None:
         known = {key: plain(value, key) for key, value in values.items()}
         self._text, self._set = tomli_w.dumps(known), []
-        self._name = "scenario"
+        name = known.get("name")
+        self._name = name if isinstance(name, str) else "scenario"
 
     # Access to the values.
 
@@ -170,7 +172,8 @@ class Scenario:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<cxlab.Scenario {self._name!r}, {len(self._set)} changes>"
+        changes = f", with {len(self._set)} set" if self._set else ""
+        return f"<cxlab.Scenario {self._name!r}{changes}>"
 
     # Methods that change the scenario.
 

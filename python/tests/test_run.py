@@ -34,6 +34,7 @@ def test_a_run_gives_the_report_of_the_command(pool, tmp_path, command_environme
     assert timeless(other.report) == timeless(result.report)
     assert other.svg == result.svg
     assert result.report["plan_hash"] == cxlab.plan(pool).hash
+    assert result.metrics["p99_ns"] == result.report["latency_ns"]["p99"]
 
 
 def test_threads_do_not_change_a_report_and_seeds_do(pool):

@@ -26,6 +26,8 @@ def test_toml_of_a_scenario_makes_the_same_scenario_and_plan(pool, tmp_path):
 
 
 def test_set_changes_one_value_and_a_copy_is_apart(pool):
+    assert repr(pool) == "<cxlab.Scenario 'pool'>"
+    assert repr(pool.copy().set("seed", 2)) == "<cxlab.Scenario 'pool', with 1 set>"
     other = pool.copy().set("hosts[0].count", 4).set("fabric.routing", "adaptive")
     assert other.to_dict()["hosts"][0]["count"] == 4
     assert other.to_dict()["fabric"]["routing"] == "adaptive"

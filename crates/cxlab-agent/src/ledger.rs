@@ -1,5 +1,4 @@
-//! Request accounting of a requester: requests in flight and their age, completed requests, and
-//! a row for each.
+//! Request accounting of a requester: requests in flight and their age, completed requests, and a row for each.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
@@ -113,7 +112,7 @@ impl RequestLedger {
                 longest >= Some(&LatencyStages::LONGEST.0),
                 "latency stages sum to {sum} ps, the latency is {latency} ps"
             );
-            self.stats.too_long = true;
+            self.stats.has_lost_stages = true;
         }
     }
 

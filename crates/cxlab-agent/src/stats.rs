@@ -162,8 +162,7 @@ impl UnservedRequests {
 pub struct RequestRow {
     /// Number of the requester.
     pub requester: u16,
-    /// Number of the device; `u16::MAX` if the private cache responded, [`LOCAL`] if the
-    /// host's own memory did.
+    /// Number of the device; `u16::MAX` if the private cache responded, [`LOCAL`] if the host's own memory did.
     pub device: u16,
     /// Number of the request, by the requester's own count.
     pub id: u64,
@@ -242,7 +241,7 @@ pub struct RequesterStats {
     pub overfetched: u64,
     /// Whether a request since the run began spent more than [`LatencyStages::LONGEST`] in one
     /// stage, so that its stages are lost.
-    pub too_long: bool,
+    pub has_lost_stages: bool,
     /// Value of [`Self::in_flight`]'s integral when measurement began.
     pub integral_before: u128,
     /// Summed age, in picoseconds, of the requests in flight when measurement began: the part of
@@ -251,8 +250,7 @@ pub struct RequesterStats {
 }
 
 impl RequesterStats {
-    /// Size of the fields at the end of the struct that are not accessed for
-    /// each request, in bytes.
+    /// Size of the fields at the end of the struct that are not accessed for each request, in bytes.
     pub const SELDOM: usize = size_of::<Self>() - offset_of!(Self, timed_out);
 
     /// Prefetches the statistics of requests that crossed `hops` links, before one completes.
@@ -273,7 +271,7 @@ impl RequesterStats {
             timed_out_ever: self.timed_out_ever,
             late_ever: self.late_ever,
             late_denied_ever: self.late_denied_ever,
-            too_long: self.too_long,
+            has_lost_stages: self.has_lost_stages,
             in_flight: self.in_flight,
             ..RequesterStats::default()
         };
@@ -291,7 +289,7 @@ impl RequesterStats {
         self.timed_out_ever = self.timed_out_ever.max(other.timed_out_ever);
         self.late_ever = self.late_ever.max(other.late_ever);
         self.late_denied_ever = self.late_denied_ever.max(other.late_denied_ever);
-        self.too_long |= other.too_long;
+        self.has_lost_stages |= other.has_lost_stages;
         self.issued += other.issued;
         self.reads += other.reads;
         self.writes += other.writes;
@@ -357,8 +355,7 @@ impl RequesterStats {
 
     #[inline(always)]
     fn serve(&mut self, row: &RequestRow, latency: Picos, hit: bool) {
-        // Reads and writes are mixed unpredictably, so the selection should
-        // compile without a branch.
+        // Reads and writes are mixed unpredictably, so the selection should compile without a branch.
         let probe = if row.write {
             &mut self.write_latency
         } else {

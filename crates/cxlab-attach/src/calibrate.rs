@@ -201,11 +201,11 @@ const SIZE_ROUNDS: usize = 21;
 pub struct Lines {
     /// Bytes that the program uses.
     pub bytes: usize,
-    /// A line of a chain, one after the other.
+    /// Time of a line of a pointer chain.
     pub alone_ns: f64,
-    /// An independent line, with as many in flight as gain speed.
+    /// Time per independent line, with the best number of lines in flight.
     pub apart_ns: f64,
-    /// A line of a stream.
+    /// Time per line of a stream.
     pub stream_ns: f64,
 }
 

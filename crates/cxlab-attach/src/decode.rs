@@ -92,7 +92,7 @@ impl Analyst {
     }
 
     /// Analyses the instruction at the instruction pointer, whose bytes are `code`, into `step`.
-    pub(crate) fn look(
+    pub(crate) fn decode(
         &mut self,
         registers: &Registers,
         code: &[u8],
@@ -146,8 +146,8 @@ impl Analyst {
         )
     }
 
-    /// Whether the instruction stores or loads all flags. The trap flag is one of them: while a thread is
-    /// stepped it is set, and a program that keeps it, or sets it anew, would trap when no one steps it any more.
+    /// Whether the instruction stores or loads all flags, one of which is the trap flag. The trap flag is set while a
+    /// thread is single-stepped, and a program that saved and restored it would trap after the window.
     fn has_flags_in_memory(&self) -> bool {
         use iced_x86::Mnemonic;
         matches!(
@@ -222,7 +222,7 @@ mod tests {
 
     fn look(code: &[u8]) -> (SingleStep, Step) {
         let mut step = Step::default();
-        let next = Analyst::new().look(&registers(), code, &mut step);
+        let next = Analyst::new().decode(&registers(), code, &mut step);
         (next, step)
     }
 
@@ -289,7 +289,7 @@ mod tests {
             ..registers()
         };
         let mut step = Step::default();
-        let next = Analyst::new().look(&registers, &[0x48, 0x8b, 0x01], &mut step);
+        let next = Analyst::new().decode(&registers, &[0x48, 0x8b, 0x01], &mut step);
         assert_eq!((next, step.touches.len()), (SingleStep::Plain, 1));
     }
 

@@ -17,18 +17,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Number of windows that are remembered (*assumed*: some thousand lines).
+/// Most windows in the history (*assumed*: some thousand lines).
 const WINDOWS: usize = 32;
 /// Fewest windows. A page that more than half of them touch does not count.
-const FEW: usize = 3;
-/// Fewest pairs that are the same line. Fewer are chance: of pages with 8 used lines, two pairs in the
-/// same page are the same line once in 64 times, and of full ones once in 4096.
-const LEAST: f64 = 2.0;
-/// Standard deviations by which the pairs in the same page may be more than of pages that are used alike:
-/// once in some hundred programs they are more by chance.
+const MIN_WINDOWS: usize = 3;
+/// Fewest pairs of equal lines. Fewer may be chance: in pages with 8 used lines, two pairs in the same page are equal
+/// lines once in 64 times, and in fully used pages once in 4096 times.
+const MIN_EQUAL: f64 = 2.0;
+/// Largest excess of pairs in the same page over uniform use of pages, in standard deviations:
+/// chance exceeds it once in some hundred programs.
 const DEVIATIONS: f64 = 3.0;
-/// Pairs in the same page from which on few equal lines say that most lines are used.
-const ENOUGH: f64 = 8.0;
+/// Fewest pairs in the same page for which a small number of equal lines shows that most lines are used.
+const MIN_PAIRS: f64 = 8.0;
 /// Lines of a page of 4 KiB.
 pub const PAGE_LINES: u64 = 64;
 
@@ -52,15 +52,15 @@ impl Density {
         self.windows.len()
     }
 
-    /// Lines that a program uses that touches so many pages of `page_lines` lines. `None` if nothing
-    /// says that these are not all lines of the pages. One pair is enough where the program's speed
-    /// says so too (`doubtful`).
+    /// Number of lines that a program uses in `pages` touched pages of `page_lines` lines. `None` if the windows do not
+    /// show that fewer than all lines of the pages are used. One pair suffices if the program's speed shows it too
+    /// (`doubtful`).
     pub fn used(&self, pages: f64, page_lines: u64, doubtful: bool) -> Option<f64> {
         let pairs = self.pairs(page_lines)?;
         let (least, line) = match doubtful {
             true => (1.0, pairs.line),
             // Fewer by one standard deviation, so that chance makes no program fit a cache.
-            false => (LEAST, pairs.line - (pairs.line * pairs.clump).sqrt()),
+            false => (MIN_EQUAL, pairs.line - (pairs.line * pairs.clump).sqrt()),
         };
         if pairs.line < least || line <= 0.0 {
             return None;
@@ -76,18 +76,18 @@ impl Density {
         Some(seen * lines + (pages - seen) * page_lines as f64)
     }
 
-    /// Whether the windows say how many lines of a page are used: few, most, or none.
+    /// Whether the windows decide how many lines of a page are used: few, most, or none.
     pub fn is_decided(&self, page_lines: u64) -> bool {
         if self.windows.iter().all(BTreeSet::is_empty) {
             return true;
         }
         let pairs = self.pairs(page_lines);
-        pairs.is_some_and(|pairs| pairs.line >= LEAST || pairs.page >= ENOUGH)
+        pairs.is_some_and(|pairs| pairs.line >= MIN_EQUAL || pairs.page >= MIN_PAIRS)
     }
 
     /// Pairs of lines of different windows. `None` if there are too few windows.
     fn pairs(&self, page_lines: u64) -> Option<Pairs> {
-        if self.windows.len() < FEW {
+        if self.windows.len() < MIN_WINDOWS {
             return None;
         }
         let hot = self.hot();
@@ -141,7 +141,7 @@ impl Density {
 #[derive(Default)]
 struct Pairs {
     all: f64,
-    /// In the same page.
+    /// Pairs of accesses to the same page.
     page: f64,
     /// Pairs of accesses to one line.
     line: f64,

@@ -59,7 +59,7 @@ const PAGE_FAULTS: u64 = 2;
 /// Events for a sample.
 const PERIOD: u64 = 10_007;
 
-/// The same event, sampled, with the exact address of the instruction if `precise`.
+/// The event with samples, which have the exact address of the instruction if `precise`.
 fn sampled(attr: Attr, precise: bool) -> Attr {
     let precise = if precise { 2 << flag::PRECISE_SHIFT } else { 0 };
     let attr = Attr {
@@ -70,7 +70,7 @@ fn sampled(attr: Attr, precise: bool) -> Attr {
     attr.with(precise)
 }
 
-/// The same event, each sample of which is a signal to the thread.
+/// The event with samples, each of which sends a signal to the thread.
 fn with_signal(attr: Attr) -> Attr {
     sampled(attr, false).with(flag::SIGTRAP | flag::REMOVE_ON_EXEC)
 }
@@ -92,8 +92,7 @@ fn count_fills() -> io::Result<String> {
     }
 }
 
-/// Opens an event of the hardware. The kernel says that there is no such file or device, or no such
-/// operation, where the processor shows it no counters.
+/// Opens an event of the hardware. Without counters, the kernel refuses with `ENOENT`, `ENODEV` or `EOPNOTSUPP`.
 fn hardware(attr: Attr) -> io::Result<Counter> {
     Counter::open(0, &attr).map_err(|error| {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -101,7 +100,7 @@ fn hardware(attr: Attr) -> io::Result<Counter> {
     })
 }
 
-/// A ring of page faults, with their addresses: what hardware would write its samples to.
+/// Tests a ring of page faults with their addresses. Hardware would write its samples to such a ring.
 fn ring() -> io::Result<String> {
     let faults = Attr {
         sample_type: Format::bits(&[Format::Ip, Format::Addr]),
@@ -110,7 +109,7 @@ fn ring() -> io::Result<String> {
     Ring::open(0, &faults, 1).map(|_| "opens".to_owned())
 }
 
-/// The error of a counter of the hardware, as users can understand it.
+/// Error of a hardware counter, as users can understand it.
 fn without_counters(error: io::Error, guest: bool) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => io::Error::other(match guest {
@@ -226,7 +225,7 @@ pub fn tiers(checks: &[FacilityCheck]) -> Vec<TierCheck> {
     let found = |name: &str| of(name).map_or(String::new(), |check| check.found.clone());
     let no_counters = |name: &str, why: &str| match works(name) {
         true => why.to_owned(),
-        false => format!("refused: {}; {BUILT}", found(name)),
+        false => format!("refused: {}; {UNTESTED_TIERS}", found(name)),
     };
     let events = Addresses::of_this_processor();
     vec![
@@ -274,15 +273,15 @@ pub fn tiers(checks: &[FacilityCheck]) -> Vec<TierCheck> {
     ]
 }
 
-/// What is known of tier 1.
+/// Status of tier 1.
 const TIER_1: &str = "built, never run on a PMU; --events auto uses it";
-/// What is known of both where the processor shows no counters.
-const BUILT: &str = "built, never run on a PMU";
+/// Status of tiers 1 and 2 if the processor shows no counters.
+const UNTESTED_TIERS: &str = "built, never run on a PMU";
 
-/// What is known of tier 2.
+/// Status of tier 2.
 const TIER_2: &str = "built, never run on a PMU; --events cache-misses uses it";
 
-/// Why each tier better than tier 3 is not used, one line each.
+/// Reason why each tier better than tier 3 is not used, one line each.
 pub(crate) fn refused() -> Vec<String> {
     let fills = demand_fills();
     let counters = match fills {
@@ -306,7 +305,7 @@ pub(crate) fn refused() -> Vec<String> {
     ]
 }
 
-/// Why a process cannot be traced, with a hint at the remedy.
+/// Reason why a process cannot be traced, with a hint at the remedy.
 pub(crate) fn why_not_traced(error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::EPERM) => {

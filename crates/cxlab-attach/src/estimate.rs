@@ -46,12 +46,12 @@ pub struct Machine {
 /// cycle at 2 GHz).
 pub const BASE_NS: f64 = 0.25;
 /// Number of windows that count of the same code, the most recent ones (*assumed*).
-pub(crate) const RECENT: usize = 4;
+pub(crate) const RECENT_WINDOWS: usize = 4;
 /// Least share that two profiles of the same code have in common.
-const COMMON: f64 = 0.5;
+const MIN_COMMON_SHARE: f64 = 0.5;
 /// Number of pieces of code that are remembered. The least
 /// recently seen one is evicted (*assumed*).
-const PHASES: usize = 64;
+const MAX_PHASES: usize = 64;
 
 /// Halvings of the interval in which a chance is searched: to 1/1024.
 const HALVINGS: u32 = 10;
@@ -63,7 +63,7 @@ pub type PhaseId = u64;
 #[derive(Clone, Default, Debug)]
 struct Phase {
     recent: VecDeque<Recent>,
-    /// Number of its last window.
+    /// Number of the last window of this code.
     last: u64,
 }
 
@@ -72,7 +72,7 @@ struct Phase {
 struct Recent {
     number: u64,
     used: WindowUse,
-    /// Its instructions, if it can be analysed again.
+    /// Instructions of the window, if it can be analysed again.
     trace: Option<WindowTrace>,
 }
 
@@ -83,9 +83,9 @@ pub struct Estimator {
     windows: u64,
 }
 
-/// CPU time of a thread that has no price yet. A sample says only in which code the thread is. Of
-/// the CPU time between two samples, the first half has the price of the first sample's code. The
-/// second half is pending until the second sample gives its code.
+/// CPU time of a thread that has no price yet. A sample only shows the thread's current code. The first half of the CPU
+/// time between two samples has the price of the first sample's code. The second half is pending until the second
+/// sample shows its code.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct UnpricedTime {
     phase: Option<PhaseId>,
@@ -100,20 +100,18 @@ impl UnpricedTime {
         Some((self.phase?, part * ns))
     }
 
-    /// A sample found the thread in code `phase`. Returns the pending time, which has that price.
+    /// Records a sample in code `phase`. Returns the pending time, which has the price of that code.
     pub fn seen(&mut self, phase: PhaseId) -> (PhaseId, f64) {
         self.phase = Some(phase);
         (phase, std::mem::take(&mut self.ns))
     }
 
-    /// A sample found the thread in code without a window. Pending and further time now
-    /// waits for a window.
+    /// Records a sample in code without a window. Pending and further time now waits for a window.
     pub fn elsewhere(&mut self) {
         self.phase = None;
     }
 
-    /// No further sample follows. The pending time has the price of the last sample's
-    /// code, or of `other`.
+    /// Ends sampling. The pending time has the price of the last sample's code, or of `other`.
     pub fn end(&mut self, other: Option<PhaseId>) -> Option<(PhaseId, f64)> {
         let phase = self.phase.take().or(other)?;
         Some((phase, std::mem::take(&mut self.ns)))
@@ -126,7 +124,7 @@ impl UnpricedTime {
 }
 
 impl Phase {
-    /// Number of its windows' instructions by line of code.
+    /// Number of instructions of all windows, by line of code.
     fn code(&self) -> BTreeMap<u64, u64> {
         let mut code = BTreeMap::new();
         for (line, count) in self.recent.iter().flat_map(|window| &window.used.code) {
@@ -135,7 +133,7 @@ impl Phase {
         code
     }
 
-    /// Share of its instructions that are in a line of code.
+    /// Share of the phase's instructions in a line of code.
     fn part(&self, line: u64) -> f64 {
         let counts = self.recent.iter().flat_map(|window| &window.used.code);
         let (mut here, mut all) = (0, 0);
@@ -146,7 +144,7 @@ impl Phase {
         here as f64 / all.max(1) as f64
     }
 
-    /// Share that its profile and that of a window have in common, from 0 to 1.
+    /// Share that the profiles of the phase and of a window have in common, from 0 to 1.
     fn common(&self, window: &WindowUse) -> f64 {
         let own = self.code();
         let all = own.values().sum::<u64>().max(1) as f64;
@@ -188,8 +186,8 @@ pub struct Estimate {
     instructions: f64,
 }
 
-/// Time of consecutive blocks, in nanoseconds. `time` gives that of one, from its time of computing and how far lines
-/// are ahead of their use.
+/// Time of consecutive blocks, in nanoseconds. `time` returns the time of one block, given its computing time and how
+/// far prefetched lines are ahead of their use.
 fn time_of(
     blocks: &[BlockUse],
     base_ns: f64,
@@ -221,7 +219,7 @@ impl Estimate {
         Estimate::weighted(seen, machine, chance)
     }
 
-    /// Like [`Estimate::of`], of windows that count for so many instructions each.
+    /// Like [`Estimate::of`], for windows with the given number of instructions as weight.
     pub fn weighted<'a>(
         windows: impl Iterator<Item = (f64, &'a WindowUse)>,
         machine: &Machine,
@@ -253,7 +251,7 @@ impl Estimate {
             time += part * here_ns.unwrap_or(model_ns);
             for block in &window.blocks {
                 let all = part * block.waits(chance);
-                for (rate, share) in rates.iter_mut().zip(&block.parts) {
+                for (rate, share) in rates.iter_mut().zip(&block.wait_shares) {
                     rate.waits += share * all;
                 }
             }
@@ -307,10 +305,9 @@ impl Estimate {
         self.whole_ns * self.per_ns
     }
 
-    /// Delay of a nanosecond of CPU time, in nanoseconds. That is the added latency of each
-    /// wait, less what computing hides. Or it is the time that the fabric needs for the lines
-    /// beyond the program's own time for them, if that is more. Pool 0 is this machine's own
-    /// memory and adds nothing.
+    /// Delay per nanosecond of CPU time, in nanoseconds: the added latency of all waits, less the part hidden by
+    /// computing. If the fabric's time for the lines exceeds the program's own time for them by more, the delay is that
+    /// excess. Pool 0 is this machine's own memory and adds nothing.
     pub fn delay(&self, answers: &[PoolResponse], machine: &Machine) -> f64 {
         let added = answers.iter().enumerate().map(|(pool, answer)| match pool {
             0 => 0.0,
@@ -345,11 +342,11 @@ impl Estimator {
         }
         self.windows += 1;
         let known = self.most(|phase| phase.common(&window));
-        let known = known.filter(|(_, common)| *common >= COMMON);
+        let known = known.filter(|(_, common)| *common >= MIN_COMMON_SHARE);
         let id = known.map_or_else(|| self.new_phase(), |(id, _)| id);
         let phase = self.phases.entry(id).or_default();
         phase.last = self.windows;
-        if phase.recent.len() == RECENT {
+        if phase.recent.len() == RECENT_WINDOWS {
             phase.recent.pop_front();
         }
         phase.recent.push_back(Recent {
@@ -393,7 +390,7 @@ impl Estimator {
     }
 
     fn new_phase(&mut self) -> PhaseId {
-        if self.phases.len() == PHASES {
+        if self.phases.len() == MAX_PHASES {
             let oldest = self.phases.iter().min_by_key(|(_, phase)| phase.last);
             if let Some(oldest) = oldest.map(|(id, _)| *id) {
                 self.phases.remove(&oldest);
@@ -409,7 +406,7 @@ impl Estimator {
         (part > 0.0).then_some(id)
     }
 
-    /// The phase that has most of something, and how much.
+    /// The phase with the largest value of `of`, and that value.
     fn most(&self, of: impl Fn(&Phase) -> f64) -> Option<(PhaseId, f64)> {
         let phases = self.phases.iter().map(|(id, phase)| (*id, of(phase)));
         phases.max_by(|(_, one), (_, other)| one.total_cmp(other))

@@ -24,18 +24,18 @@ use crate::model::{Step, Touch, Window, WindowUse};
 
 /// Fewest instructions given to the model, as a number and in reorder buffers (*assumed*: some tens
 /// of blocks, and some tens of pages of a stream in four windows).
-const INSTRUCTIONS: u64 = 1 << 14;
-const BLOCKS: u64 = 8;
+const MIN_INSTRUCTIONS: u64 = 1 << 14;
+const MIN_BLOCKS: u64 = 8;
 /// Share of a window's instructions inside a loop from which on the window counts
 /// as a loop (*assumed*).
-const LOOP: f64 = 0.9;
+const LOOP_SHARE: f64 = 0.9;
 /// Number of strides that an instruction must show if they are longer than a page. At least half of
 /// its strides must be equal.
 const STRIDES: usize = 3;
 const PAGE: i64 = 4096;
-/// Programs use addresses below 2^`SPACE`. Higher address bits tell the lines of
+/// Programs use addresses below 2^`ADDRESS_BITS`. Higher address bits tell the lines of
 /// one repetition from another's.
-const SPACE: u32 = 48;
+const ADDRESS_BITS: u32 = 48;
 
 /// How an access continues in each repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +46,8 @@ enum AccessContinuation {
     Anew,
 }
 
-/// Memory use of consecutive instructions, extrapolated. The first `before` instructions
-/// only show what was touched before. `find` gives the pool of an address, or `None` if
-/// nothing is mapped there.
+/// Memory use of consecutive instructions, extrapolated. The first `before` instructions are the lead-in: they only mark
+/// lines as touched. `find` gives the pool of an address, or `None` if nothing is mapped there.
 pub fn extrapolate(
     window: Window,
     mut steps: Vec<Step>,
@@ -71,8 +70,8 @@ pub fn extrapolate(
         window.step(step, &mut |address| Some(find(address).unwrap_or(0)));
     }
     let ahead = u64::from(window.ahead());
-    let least = INSTRUCTIONS.max(BLOCKS * ahead);
-    let mut told = 0;
+    let least = MIN_INSTRUCTIONS.max(MIN_BLOCKS * ahead);
+    let mut given = 0;
     let own: Vec<Vec<Touch>> = steps.iter().map(|step| step.touches.clone()).collect();
     'all: for again in 1.. {
         for (at, continuations) in rounds.clone().zip(&continuations) {
@@ -84,23 +83,23 @@ pub fn extrapolate(
                     AccessContinuation::By(far) => {
                         own.address.wrapping_add(far.wrapping_mul(again))
                     }
-                    AccessContinuation::Anew => own.address.wrapping_add(again << SPACE),
+                    AccessContinuation::Anew => own.address.wrapping_add(again << ADDRESS_BITS),
                 };
             }
             let mut pool = |address: u64| {
-                let there = find(address & ((1 << SPACE) - 1));
+                let pool = find(address & ((1 << ADDRESS_BITS) - 1));
                 // Past the end of an array, the access stays in the pool of the original access.
                 let own = || {
                     let touches = steps[at].touches.iter().zip(&own[at]);
                     let mut same = touches.filter(|(touch, _)| touch.address == address);
                     same.next().and_then(|(_, own)| find(own.address))
                 };
-                Some(there.or_else(own).unwrap_or(0))
+                Some(pool.or_else(own).unwrap_or(0))
             };
             window.step(&steps[at], &mut pool);
-            told += 1;
-            let enough = told >= least && window.is_between_blocks();
-            if enough || told >= least + 2 * ahead {
+            given += 1;
+            let enough = given >= least && window.is_between_blocks();
+            if enough || given >= least + 2 * ahead {
                 break 'all;
             }
         }
@@ -146,14 +145,14 @@ fn rounds(steps: &[Step]) -> (Range<usize>, bool) {
     };
     let inside: HashSet<u64> = steps[first..last].iter().map(|step| step.code).collect();
     let of = steps.iter().filter(|step| inside.contains(&step.code));
-    match of.count() as f64 >= LOOP * steps.len() as f64 {
+    match of.count() as f64 >= LOOP_SHARE * steps.len() as f64 {
         true => (first..last, true),
         false => (0..steps.len(), false),
     }
 }
 
-/// How the accesses of each repeated instruction continue, by instruction and access. `is_known` says whether
-/// a line was touched before or is in a cache.
+/// How the accesses of each repeated instruction continue, by instruction and access. `is_known` returns whether a line
+/// was touched before or is in a cache.
 fn continuations(
     steps: &[Step],
     is_known: &dyn Fn(u64) -> bool,
@@ -246,7 +245,7 @@ mod tests {
     }
 
     fn loads(found: &WindowUse) -> f64 {
-        let loads = found.blocks.iter().flat_map(|block| &block.loads);
+        let loads = found.blocks.iter().flat_map(|block| &block.demand_misses);
         f64::from(loads.sum::<u32>())
     }
 
@@ -272,7 +271,7 @@ mod tests {
         steps.drain(..33);
         let found = seen(steps, 100);
         assert_eq!(found.seen, 48 * 5 - 33 - 100);
-        assert!(found.instructions >= INSTRUCTIONS);
+        assert!(found.instructions >= MIN_INSTRUCTIONS);
         let lines = found.pools[0].reads;
         let instructions = found.instructions as f64;
         assert!((lines * 10.0 / instructions - 1.0).abs() < 0.01, "{lines}");

@@ -11,7 +11,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of as many lines in so many nanoseconds as this has in one.
+    /// Demand if the lines that `self` counts per nanosecond take `time_ns`.
     pub(crate) fn over(self, time_ns: f64) -> Demand {
         Demand {
             reads_per_ns: self.reads_per_ns / time_ns,
@@ -22,7 +22,7 @@ impl Demand {
 
 /// Number of lines in flight for a program with `reads` outstanding reads. Its write-backs are in
 /// flight beside the reads, in buffers of their own.
-pub fn under_way(demand: &[Demand], reads: f64) -> f64 {
+pub fn in_flight(demand: &[Demand], reads: f64) -> f64 {
     let sum = |of: fn(&Demand) -> f64| demand.iter().map(of).sum::<f64>();
     let (read, written) = (sum(|one| one.reads_per_ns), sum(|one| one.writes_per_ns));
     match read > 0.0 {
@@ -49,17 +49,17 @@ pub trait Fabric {
     /// Number of the pool that holds byte `offset` of CXL memory (taken modulo the
     /// size of CXL memory).
     fn pool_of(&self, offset: u64) -> usize;
-    /// Response of each pool at a demand, for a program with at most `under_way` lines in flight.
+    /// Response of each pool at a demand, for a program with at most `in_flight` lines in flight.
     /// The demand of pool 0 is ignored.
-    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<PoolResponse>;
+    fn answer(&mut self, demand: &[Demand], in_flight: f64) -> Vec<PoolResponse>;
 }
 
 /// Rounds in which load and delay are made to agree.
 const ROUNDS: usize = 4;
 
-/// What the fabric answers when a program is as slow as it makes it. Without delay the program takes `running_ns` for
-/// these lines (of a whole run) in so many threads, each with at most `reads` of them in flight. `delay` is that of
-/// all threads. A fabric that needs longer for the lines than the program does so by its time without delay.
+/// Response of the fabric at the load of a program that is slowed down by that response (a fixed point). Without delay
+/// the program takes `running_ns` for `lines`, which are totals of the run, in `threads` threads, each with at most
+/// `reads` reads in flight. `delay` returns the delay of all threads. The stretch is relative to the time without delay.
 pub(crate) fn settled(
     fabric: &mut dyn Fabric,
     lines: &[Demand],
@@ -70,8 +70,8 @@ pub(crate) fn settled(
     let mut at = |time_ns: f64| {
         let time_ns = time_ns.max(1.0);
         let demand: Vec<Demand> = lines.iter().map(|lines| lines.over(time_ns)).collect();
-        let in_flight = under_way(&demand, reads * threads);
-        fabric.answer(&demand, in_flight)
+        let lines_in_flight = in_flight(&demand, reads * threads);
+        fabric.answer(&demand, lines_in_flight)
     };
     let undelayed = at(running_ns);
     let mut answers = undelayed.clone();
@@ -103,7 +103,7 @@ pub(crate) mod tests {
             1 + (offset >> 20) as usize % (self.0.len() - 1)
         }
 
-        fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<PoolResponse> {
+        fn answer(&mut self, _demand: &[Demand], _in_flight: f64) -> Vec<PoolResponse> {
             let answer = |latency_ns: &f64| PoolResponse {
                 latency_ns: *latency_ns,
                 stretch: self.1,
@@ -126,8 +126,8 @@ pub(crate) mod tests {
             reads_per_ns,
             writes_per_ns,
         };
-        assert_eq!(under_way(&[demand(0.2, 0.0)], 16.0), 16.0);
-        assert_eq!(under_way(&[demand(0.1, 0.1), demand(0.1, 0.1)], 16.0), 32.0);
-        assert_eq!(under_way(&[demand(0.0, 0.0)], 16.0), 16.0);
+        assert_eq!(in_flight(&[demand(0.2, 0.0)], 16.0), 16.0);
+        assert_eq!(in_flight(&[demand(0.1, 0.1), demand(0.1, 0.1)], 16.0), 32.0);
+        assert_eq!(in_flight(&[demand(0.0, 0.0)], 16.0), 16.0);
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{self, Curve, Lines};
 use crate::doctor;
-use crate::estimate::RECENT;
+use crate::estimate::RECENT_WINDOWS;
 use crate::fabric::Fabric;
 use crate::images::to_addresses;
 use crate::measurement_cache::{self, MachineMeasurements};
@@ -38,34 +38,34 @@ use crate::{Target, maps};
 pub struct Options {
     /// The program to follow.
     pub target: Target,
-    /// Which pool holds which part of the program's memory.
+    /// Placement of the program's memory in pools.
     pub placement: Placement,
     /// Latency of this machine's memory in nanoseconds, instead of measuring it.
     pub local_ns: Option<f64>,
     /// Bytes of last level cache that the program is assumed to have, instead of the machine's.
     pub llc_bytes: Option<u64>,
-    /// How many misses overlap, instead of measuring it.
+    /// Overlap of misses, instead of measuring it.
     pub overlap: Option<Overlap>,
-    /// Whether to measure this machine again, whatever an earlier run kept of it.
+    /// Whether to measure this machine again instead of using cached measurements.
     pub recalibrate: bool,
-    /// Whether to keep what tells the delay by place, and for other placements and fabrics.
+    /// Whether to record the run, for the delay by place and for other placements and fabrics.
     pub record: bool,
-    /// Events of the processor that say what is missed, instead of windows.
+    /// Events of the processor that count or sample misses, instead of windows.
     pub events: Option<Events>,
 }
 
-/// What following a program gave.
+/// Result of [`attach`].
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub struct AttachOutcome {
-    /// What was found, for people and programs to read.
+    /// Report for users and programs.
     pub report: AttachReport,
-    /// What was kept, if [`Options::record`] asked for it.
+    /// Recording of the run, if [`Options::record`] is set.
     pub recording: Option<Recording>,
-    /// What events of the processor say, if [`Options::events`] asked for it.
+    /// Cost by events of the processor, if [`Options::events`] has any.
     pub profile: Option<ProfileCost>,
 }
 
-/// Why an attachment gave no report.
+/// Error of [`attach`].
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, Debug)]
 pub enum AttachError {
     /// The command cannot be started.
@@ -85,12 +85,11 @@ fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
 }
 
 /// Signals that end an attachment to a process that ran before.
-const ENDING: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+const END_SIGNALS: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// How often the command checks whether the guard has ended.
-const LOOK: Duration = Duration::from_millis(200);
-/// Windows of a run from which on its misses are taken to have been seen. *Assumed*: as many as count of a
-/// piece of code.
-const FEW_WINDOWS: u64 = RECENT as u64;
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Number of windows of a run below which the report has a note (*assumed*: as many as an estimate of a phase uses).
+const FEW_WINDOWS: u64 = RECENT_WINDOWS as u64;
 
 /// Attaches to a program and follows it to its end, or until a signal ends the attachment to a
 /// process that ran before. Call it only while the process has one thread.
@@ -108,12 +107,12 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachOutcom
     let (own, guards) = Link::pair().map_err(system("no sockets"))?;
     let command = sys::own();
     let pid_given = matches!(options.target, Target::Pid(_));
-    let heard = match pid_given {
-        true => ENDING.to_vec(),
+    let awaited = match pid_given {
+        true => END_SIGNALS.to_vec(),
         false => [vec![libc::SIGCHLD], sys::signals_of_others()].concat(),
     };
-    sys::hear_of_children();
-    sys::block_signals(&heard);
+    sys::receive_child_signals();
+    sys::block_signals(&awaited);
     let guard = sys::fork(|| {
         // Signals of the terminal or of a group are the program's, not the guard's.
         sys::block_signals(&sys::signals_of_others());
@@ -135,10 +134,10 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachOutcom
         reader.read_to_string(&mut text).map(|_| text)
     });
     loop {
-        match sys::wait_signal(&heard, LOOK) {
+        match sys::wait_signal(&awaited, POLL_INTERVAL) {
             Some(given) if given.signal == libc::SIGCHLD => {}
             Some(_) if pid_given => own.send(Message::Leave),
-            // What the terminal or the kernel sends goes to the program as well.
+            // Signals of the terminal or the kernel reach the program as well.
             Some(given) if given.sender != 0 => own.send(Message::Signal(given)),
             _ => {}
         }
@@ -157,7 +156,7 @@ pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachOutcom
     })
 }
 
-/// The facts of this machine that the estimate needs, and notes on them for the user.
+/// Measures the properties of this machine that the estimate needs. Returns them with notes for the user.
 fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
     let mut notes = Vec::new();
     let no_memory = || {
@@ -226,7 +225,7 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
     Ok((facts, notes))
 }
 
-/// The note on line times in small pages.
+/// Note on line times in small pages.
 fn shown(small: &Curve) -> String {
     let shown = |lines: &Lines| {
         format!(
@@ -244,6 +243,7 @@ fn shown(small: &Curve) -> String {
     )
 }
 
+/// Runs the guard: traces the program, follows it to its end, and sends the outcome to the command.
 fn guard(
     options: &Options,
     fabric: &mut dyn Fabric,
@@ -330,7 +330,7 @@ fn guard(
     })
 }
 
-/// Asks for real-time priority, and says so if the system refuses. The program has started before,
+/// Requests real-time priority, and adds a note if the system refuses. The program has started before,
 /// because a child would lose its nice value.
 fn run_first(notes: &mut Vec<String>) {
     if !sys::run_first() {
@@ -342,10 +342,9 @@ fn run_first(notes: &mut Vec<String>) {
     }
 }
 
-/// Forks a child that executes the program once a byte arrives on its pipe. A child that cannot
-/// execute the program exits as `env` does: with code 127 if the program is not found, and with
-/// code 126 otherwise.
-/// With a library, the loader loads it first into what the program is.
+/// Forks a child that executes the program once a byte arrives on its pipe. A child that cannot execute the program
+/// exits as `env` does: with code 127 if the program is not found, and with code 126 otherwise. The loader loads
+/// `library`, if there is one, into the program first.
 fn start(words: &[OsString], library: Option<&Path>) -> Result<(Tid, PipeWriter), AttachError> {
     let shown = words
         .first()
@@ -374,14 +373,14 @@ fn start(words: &[OsString], library: Option<&Path>) -> Result<(Tid, PipeWriter)
 
 /// Reports a missing command before anything is started.
 fn find(word: &str) -> Result<(), AttachError> {
-    let there = if word.contains('/') {
+    let exists = if word.contains('/') {
         std::path::Path::new(word).is_file()
     } else {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&paths).any(|folder| folder.join(word).is_file())
     };
     let why = || AttachError::Start(format!("{word}: the command was not found"));
-    there.then_some(()).ok_or_else(why)
+    exists.then_some(()).ok_or_else(why)
 }
 
 /// Traces every thread of a running process. It rescans for threads that began meanwhile,
@@ -427,6 +426,7 @@ fn seize_all(pid: Tid, tracer: &mut Tracer<'_>) -> Result<(), AttachError> {
     }
 }
 
+/// Builds the report of a run, with the notes on its assumptions and limits.
 fn report(
     options: &Options,
     facts: &Facts,
@@ -474,8 +474,8 @@ fn report(
     let real_s = outcome.real.as_secs_f64();
     let asked = accounts.asked_ns as f64;
     let priced = outcome.priced;
-    let told = priced.told;
-    let priced_ns = told.counted_ns + told.paced_ns + told.priced_ns;
+    let by_method = priced.by_method;
+    let priced_ns = by_method.counted_ns + by_method.paced_ns + by_method.priced_ns;
     let slowdown = Slowdown::of(&Times {
         cpu_s: outcome.cpu_ns as f64 / 1e9,
         priced_s: priced_ns / 1e9,
@@ -504,9 +504,9 @@ fn report(
         real_s,
         cpu_s: outcome.cpu_ns as f64 / 1e9,
         parts: CpuParts {
-            counted_s: told.counted_ns / 1e9,
-            paced_s: told.paced_ns / 1e9,
-            priced_s: told.priced_ns / 1e9,
+            counted_s: by_method.counted_ns / 1e9,
+            paced_s: by_method.paced_ns / 1e9,
+            priced_s: by_method.priced_ns / 1e9,
             kernel_s: kernel_ns.max(0.0) / 1e9,
             unpriced_s: priced.unpriced_ns / 1e9,
             modelled_s: priced.modelled_ns / 1e9,
@@ -552,7 +552,7 @@ fn doubts(judged: &JudgedNs) -> impl Iterator<Item = String> {
     some.map(|(ns, what)| format!("in {:.3} s of CPU time {what}", ns / 1e9))
 }
 
-/// The note on a run of which so few windows were seen that one more may change the result.
+/// Note on a run with so few windows that one more may change the result.
 fn few_windows(windows: u64, instructions: u64, cpu_ns: u64) -> Option<String> {
     let number = match windows {
         1 => "one window".to_owned(),
@@ -566,7 +566,7 @@ fn few_windows(windows: u64, instructions: u64, cpu_ns: u64) -> Option<String> {
     ))
 }
 
-/// The note that says why a run requested no delay.
+/// Note with the reason why a run requested no delay.
 fn why_nothing(outcome: &Outcome) -> String {
     let waits = |pools: &[PoolReport]| pools.iter().skip(1).map(|pool| pool.waits).sum::<f64>();
     let reason = if outcome.windows == 0 {

@@ -21,7 +21,7 @@ struct LoadedSegment {
     address: u64,
 }
 
-/// Sections that say how to unwind a stack.
+/// Sections with unwind information.
 #[derive(Clone, Default)]
 pub(crate) struct Unwinding {
     pub(crate) eh_frame: Option<(u64, Vec<u8>)>,
@@ -30,7 +30,7 @@ pub(crate) struct Unwinding {
     pub(crate) text: Option<(u64, Vec<u8>)>,
 }
 
-/// A file, or what could be read of it.
+/// A file, with the parts that could be read.
 #[derive(Default)]
 struct Image {
     loaded: Vec<LoadedSegment>,
@@ -43,7 +43,7 @@ pub(crate) struct Images {
     images: Vec<Image>,
 }
 
-/// The file of a mapping as that process sees it.
+/// Path of a mapping's file in the file system of its process.
 fn path(pid: Tid, name: &str) -> String {
     format!("/proc/{pid}/root{name}")
 }
@@ -68,7 +68,7 @@ impl Images {
         }
     }
 
-    /// How far a mapping's file is from its own addresses in the process. `None` if the mapping is of no file.
+    /// Difference between addresses in the process and the file's own addresses. `None` if the mapping has no file.
     pub(crate) fn moved(&mut self, pid: Tid, mapping: &Mapping) -> Option<u64> {
         let image = self.number(pid, mapping)?;
         let start = mapping.region.start;
@@ -81,7 +81,7 @@ impl Images {
 }
 
 impl Image {
-    /// The file's own address of a byte in it.
+    /// The file's own address of the byte at `offset`.
     fn address(&self, offset: u64) -> u64 {
         // The first and the last page of a part also hold what is beside it in the file.
         let parts = self.loaded.iter();
@@ -96,8 +96,8 @@ impl Image {
     }
 }
 
-/// Gives places that are known by their bytes in a file the file's own addresses. Files that cannot be read stay
-/// as they are.
+/// Converts places that are given as offsets in a file to the file's own addresses. Places in files that cannot be read
+/// do not change.
 pub fn to_addresses(recording: &mut Recording) {
     let images = recording.images.iter();
     let images: Vec<Image> = images.map(|path| read(path).unwrap_or_default()).collect();
@@ -108,7 +108,7 @@ pub fn to_addresses(recording: &mut Recording) {
     }
 }
 
-/// Whether a path, which a file of anybody may name, is of a file that can be read to its end.
+/// Whether an untrusted path names a regular file, which can be read to its end.
 pub(crate) fn is_file(path: &str) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file())
 }
@@ -132,7 +132,7 @@ fn read(path: &str) -> Option<Image> {
     })
 }
 
-/// The sections of a mapping's file that say how to unwind stacks. `None` for what is no program.
+/// Unwind sections of a mapping's file. `None` if the file is no program.
 pub(crate) fn unwinding(pid: Tid, mapping: &Mapping) -> Option<Unwinding> {
     let cache = ReadCache::new(File::open(path(pid, mapping.path()?)).ok()?);
     (&cache).len().ok()?;

@@ -70,7 +70,7 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// By what the states of SplitMix64 are apart.
+/// Increment of the state of SplitMix64.
 pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The random number that SplitMix64 has for a state.

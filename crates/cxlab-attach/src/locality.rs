@@ -8,35 +8,35 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use crate::density::{Density, PAGE_LINES};
 use crate::estimate::{PhaseId, chance};
-use crate::reuse::{ENOUGH, Reuse, WindowTrace};
+use crate::reuse::{MIN_WINDOWS, Reuse, WindowTrace};
 use crate::reuse_time::{PhaseReuse, Phases, ReuseTimes};
 
 /// Number of samples of the touched pages whose maximum counts.
 const SAMPLES: usize = 2;
-/// Windows of a piece of code for which its time waits for a price, while too few lines were seen twice
-/// to tell how many lines of a page are used (*assumed*: as many as [`crate::schedule`] has at first).
+/// Number of windows of a phase until which its time waits for a price, while too few lines were seen twice to decide
+/// how many lines of a page are used (*assumed*: as many as [`crate::schedule`] has at first).
 pub(crate) const FIRST_WINDOWS: usize = 8;
-/// The same where the program's speed says that pages mislead.
+/// Like [`FIRST_WINDOWS`], if the program's speed contradicts the touched pages.
 const DOUBTFUL_WINDOWS: usize = 32;
-/// Watched lines from which on these decide, and not pages (*assumed*: those of two windows).
-const LEAST_WATCHED: f64 = 4.0;
-/// Watched lines of a phase from which on they alone decide (*assumed*: those of four windows).
-const WATCHED: f64 = 8.0;
-/// Watched lines of a phase for which its time waits (*assumed*: those of eight windows).
-const ENOUGH_WATCHED: f64 = 16.0;
+/// Fewest watched lines that decide instead of touched pages (*assumed*: those of two windows).
+const MIN_WATCHED_LINES: f64 = 4.0;
+/// Fewest watched lines of a phase that decide without lines of other phases (*assumed*: those of four windows).
+const DECISIVE_LINES: f64 = 8.0;
+/// Number of watched lines of a phase until which its time waits for a price (*assumed*: those of eight windows).
+const AWAITED_LINES: f64 = 16.0;
 /// Lines of a large page.
 const LARGE_PAGE_LINES: u64 = 32_768;
 
-/// What watched lines say of a phase.
+/// Miss rate of a phase by watched lines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WatchedPhase {
-    /// Part of its lines that miss, and of how many lines that is known.
+    /// Part of the phase's lines that miss, with the number of watched lines behind it.
     pub beyond: PhaseReuse,
-    /// Whether time need not wait for more lines.
+    /// Whether the watched lines suffice, so that time need not wait for more.
     pub enough: bool,
 }
 
-/// What is known of the memory that a process uses.
+/// Memory use of a process: touched pages, lines of windows and watched lines.
 #[derive(Clone, Default, Debug)]
 pub struct Locality {
     /// Bytes of the pages that were touched, by the last samples.
@@ -48,14 +48,14 @@ pub struct Locality {
     density: BTreeMap<PhaseId, Density>,
     /// Lines of recent windows, of all phases.
     reuse: Reuse,
-    /// How long it takes until lines are touched again.
+    /// Time until watched lines are touched again.
     pub(crate) times: ReuseTimes,
 }
 
 impl Locality {
     /// Adds a sample of the touched pages: their bytes, and the part of the memory that is in large pages. The
     /// last level cache has `llc_bytes`.
-    pub fn look(&mut self, bytes: u64, huge_share: f64, llc_bytes: u64) {
+    pub fn add_sample(&mut self, bytes: u64, huge_share: f64, llc_bytes: u64) {
         if self.used.len() == SAMPLES {
             self.used.pop_front();
         }
@@ -77,7 +77,7 @@ impl Locality {
         self.density.entry(phase).or_default().add(lines);
     }
 
-    /// Forgets the phases that are not known any more.
+    /// Drops all phases for which `is_known` returns false.
     pub fn retain(&mut self, is_known: impl Fn(PhaseId) -> bool) {
         self.density.retain(|phase, _| is_known(*phase));
         self.times.retain(is_known);
@@ -88,7 +88,7 @@ impl Locality {
         self.reuse.shared(number, trace.lines().into_iter())
     }
 
-    /// Bytes that were used lately, at most.
+    /// Largest number of bytes used, by the last samples.
     pub fn working_set(&self) -> u64 {
         self.used.iter().max().copied().unwrap_or(0)
     }
@@ -98,7 +98,7 @@ impl Locality {
         self.huge_share
     }
 
-    /// Probability that a line misses, if a program uses so many bytes without order.
+    /// Probability that a line misses if a program uses `bytes` in random order.
     pub fn chance_of(&self, bytes: u64) -> f64 {
         chance(bytes, self.llc_bytes)
     }
@@ -108,8 +108,8 @@ impl Locality {
         self.chance_of(self.working_set())
     }
 
-    /// Probability that a line misses, by the lines that windows of that phase saw. `None` if they do
-    /// not say that pages mislead. Fewer of them are enough where the program's speed is `doubtful`.
+    /// Probability that a line misses, by the lines that windows of the phase touched. `None` if these lines do not
+    /// contradict the touched pages. Fewer lines suffice if the program's speed contradicts the pages (`doubtful`).
     pub fn chance_by_lines(&self, phase: PhaseId, doubtful: bool) -> Option<f64> {
         let page_lines = self.page_lines();
         let pages = self.working_set() as f64 / (64 * page_lines) as f64;
@@ -119,44 +119,44 @@ impl Locality {
         Some(chance.min(self.chance_by_pages()))
     }
 
-    /// The same probability of the lines that no other window touched. By chance some lines of those that
-    /// miss were touched by another window, and these have to miss in their place. No more miss than windows
-    /// say of a cache of that size, but for lines of which its sets hold too few. The part that `watched` lines
-    /// say takes the place of all that.
+    /// Probability that a line misses which no other window touched, if a line misses with probability `chance`. By
+    /// chance, other windows touched some of the missing lines, so the probability of the remaining lines is larger. It
+    /// is bounded by the reuse between windows for a cache of that size, except for lines in crowded sets. The part by
+    /// `watched` lines, if there is one, replaces this estimate.
     pub fn chance_of_unshared(&self, chance: f64, watched: Option<f64>) -> f64 {
         let cache = self.llc_bytes as f64 / 64.0;
-        // Of the chance follows how much memory it is for.
+        // The size of the memory in use follows from the probability.
         let lines = cache / (1.0 - chance).max(f64::EPSILON);
         let unshared = chance / (1.0 - self.reuse.by_chance(lines)).max(f64::EPSILON);
         let chance = unshared.min(self.reuse.beyond(cache));
         self.reuse.with_crowd(watched.unwrap_or(chance))
     }
 
-    /// What watched lines of a phase say of it, and those of all phases while its own are few. `None` if these
-    /// are too few, too. As many `threads` go through memory at once as the `phases` say.
+    /// Miss rate of a phase by its watched lines, together with those of all phases while its own are few. `None` if
+    /// all are too few. `threads` threads run at once, and touch lines at the rates of `phases`.
     pub fn watched(&self, phase: PhaseId, phases: &Phases, threads: usize) -> Option<WatchedPhase> {
         let horizon = self.horizon(phases, threads)?;
         let all = self.times.beyond(None, horizon)?;
         let own = self.times.beyond(Some(phase), horizon);
         let own = own.unwrap_or_default();
-        let weight = (own.known / WATCHED).min(1.0);
-        (all.known >= LEAST_WATCHED).then_some(WatchedPhase {
+        let weight = (own.known / DECISIVE_LINES).min(1.0);
+        (all.known >= MIN_WATCHED_LINES).then_some(WatchedPhase {
             beyond: PhaseReuse {
                 part: weight * own.part + (1.0 - weight) * all.part,
                 ..if weight < 1.0 { all } else { own }
             },
-            enough: own.known >= ENOUGH_WATCHED,
+            enough: own.known >= AWAITED_LINES,
         })
     }
 
-    /// CPU time of a thread in which the cache is filled, in nanoseconds. `None` if no lines were watched.
+    /// CPU time of a thread in which the program fills the cache, in nanoseconds. `None` if no lines were watched.
     pub fn horizon(&self, phases: &Phases, threads: usize) -> Option<f64> {
         let lines = self.llc_bytes as f64 / (64.0 * threads.max(1) as f64);
         self.times.horizon(phases, lines)
     }
 
-    /// Whether more windows may soon say which lines of a phase are in the cache, and how many miss depends
-    /// on it. Touched pages mislead where the program's speed is `doubtful`.
+    /// Whether more windows may soon decide which lines of a phase are in the cache, and the miss rate depends on it.
+    /// `doubtful` is set if the program's speed contradicts the touched pages.
     pub fn is_undecided(&self, phase: PhaseId, doubtful: bool) -> bool {
         let most = match doubtful {
             true => DOUBTFUL_WINDOWS,
@@ -164,7 +164,7 @@ impl Locality {
         };
         let undecided = |density: &Density| {
             let windows = density.windows();
-            let more = self.reuse.windows() < ENOUGH && self.reuse.is_shared();
+            let more = self.reuse.windows() < MIN_WINDOWS && self.reuse.is_shared();
             let more = more || self.times.is_known();
             windows < most && (more || !density.is_decided(self.page_lines()))
         };
@@ -192,7 +192,7 @@ mod tests {
         const FEW: PhaseId = 1;
         const MANY: PhaseId = 2;
         let mut locality = Locality::default();
-        locality.look(64 << 20, 0.0, 8 << 20);
+        locality.add_sample(64 << 20, 0.0, 8 << 20);
         let mut phases = Phases::default();
         phases.touches(FEW, 0.1);
         phases.touches(MANY, 0.1);
@@ -202,7 +202,7 @@ mod tests {
                 let id = locality.times.begin(window);
                 locality.times.is_of(window, phase);
                 let ns = if again { 10.0 } else { 1e9 };
-                locality.times.tell(id, ns, again);
+                locality.times.record(id, ns, again);
             }
         };
         watch(1, FEW, 4, false);

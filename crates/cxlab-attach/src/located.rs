@@ -39,20 +39,20 @@ impl MissCost {
     }
 }
 
-/// A piece of code, told apart.
+/// Cost of a phase by instruction, object and calls.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct LocatedPhase {
     /// By place in the code (a number of [`Recording::places`]), of instructions that miss.
     pub instructions: BTreeMap<u32, MissCost>,
     /// By object (a number of [`Recording::objects`]).
     pub objects: BTreeMap<u32, MissCost>,
-    /// Calls that led there (a number of [`Recording::stacks`], and what they had).
+    /// Lists of calls that led to the phase (numbers of [`Recording::stacks`]), with their CPU time and delay.
     pub stacks: Vec<(u32, StackUse)>,
-    /// Delay of which no window says where it is from, in nanoseconds.
+    /// Delay in code without a window, in nanoseconds.
     pub unlocated_ns: f64,
 }
 
-/// Tells the pieces of code of a recording apart. Memory was placed by `placement`, and a read of pool
+/// Divides the delay of a recording's phases among places. Memory was placed by `placement`, and a read of pool
 /// `i` took `latency_ns[i]`; pool 0 is local memory.
 pub fn locate(
     recording: &Recording,
@@ -74,6 +74,7 @@ pub fn locate(
     recording.phases.iter().map(of).collect()
 }
 
+/// Divides the delay of one phase among instructions, objects and calls, by its recorded windows.
 fn phase_of(
     recording: &Recording,
     phase: &PhaseRecord,
@@ -172,7 +173,7 @@ fn objects_of(window: &WindowRecord) -> BTreeMap<u64, BTreeMap<u32, f64>> {
     objects
 }
 
-/// The whole use of pieces of code.
+/// Total cost of phases.
 pub fn total(phases: &[LocatedPhase]) -> MissCost {
     let mut all = MissCost::default();
     for phase in phases {
@@ -182,7 +183,7 @@ pub fn total(phases: &[LocatedPhase]) -> MissCost {
     all
 }
 
-/// Splits what an instruction has among several stacks, by their delay.
+/// Divides the cost of an instruction among stacks in proportion to their delay.
 pub fn by_stack(stacks: &[(u32, StackUse)], used: MissCost) -> Vec<(u32, MissCost)> {
     let sum = |of: fn(&StackUse) -> f64| stacks.iter().map(|(_, all)| of(all)).sum::<f64>();
     let (delay, cpu) = (sum(|all| all.delay_ns), sum(|all| all.cpu_ns));

@@ -19,25 +19,25 @@ fn read(path: &str) -> io::Result<String> {
 /// A mapping of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    /// First address, and the first one behind it.
+    /// Address range.
     pub region: Region,
-    /// Whether the process may read it, and whether it may execute it.
+    /// Whether the process may read the mapping, and whether it may execute it.
     pub readable: bool,
     pub executable: bool,
-    /// Where it begins in its file.
+    /// Offset of the mapping in its file, in bytes.
     pub offset: u64,
-    /// Path of its file, a name of the kernel such as `[heap]`, or nothing.
+    /// Path of the mapped file, a name of the kernel such as `[heap]`, or empty.
     pub name: String,
 }
 
 impl Mapping {
-    /// Path of its file, which may be deleted by now. `None` for what is of no file, and for devices.
+    /// Path of the mapped file, which may be deleted by now. `None` without a file, and for devices.
     pub fn path(&self) -> Option<&str> {
         let path = self.name.strip_suffix(" (deleted)").unwrap_or(&self.name);
         (path.starts_with('/') && !path.starts_with("/dev/")).then_some(path)
     }
 
-    /// Whether it holds memory: readable, and neither the kernel's own nor a device.
+    /// Whether the mapping holds memory: it is readable, and neither the kernel's own nor a device.
     fn holds_memory(&self) -> bool {
         let kernels = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"];
         let device = self.name.starts_with("/dev/") && !self.name.starts_with("/dev/shm/");
@@ -55,7 +55,7 @@ pub fn regions(pid: Tid) -> io::Result<Vec<Region>> {
     mappings(pid).map(|all| memory(&all))
 }
 
-/// Those of mappings that hold memory.
+/// Address ranges of the mappings that hold memory.
 pub fn memory(all: &[Mapping]) -> Vec<Region> {
     let holding = all.iter().filter(|mapping| mapping.holds_memory());
     holding.map(|mapping| mapping.region).collect()
@@ -111,7 +111,7 @@ fn parse_smaps(text: &str) -> Resident {
     let mut is_programs = true;
     for line in text.lines() {
         if let Some(mapping) = parse_map(line) {
-            // What tells allocations keeps its tables there.
+            // The library of allocation sites keeps its tables in such mappings.
             is_programs = mapping.name != "/dev/zero";
             continue;
         }
@@ -145,7 +145,7 @@ pub fn cpu_ns(tid: Tid) -> io::Result<u64> {
     valid(first.and_then(|word| word.parse().ok()))
 }
 
-/// What a file of `/proc` must say.
+/// The parsed value of a file of `/proc`, or an error if the file does not have it.
 fn valid<T>(said: Option<T>) -> io::Result<T> {
     said.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
@@ -154,7 +154,7 @@ fn valid<T>(said: Option<T>) -> io::Result<T> {
 /// second on x86-64 (`sysconf(_SC_CLK_TCK)`).
 const TICK_NS: u64 = 10_000_000;
 
-/// What a thread has used so far.
+/// Resources that a thread has used so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ThreadUsage {
     /// CPU time in user space, in nanoseconds, rounded to whole ticks. At each tick the kernel samples
@@ -173,7 +173,7 @@ pub fn usage(tid: Tid) -> io::Result<ThreadUsage> {
     })
 }
 
-/// What `/proc/PID/stat` says of a process or thread.
+/// Fields of `/proc/PID/stat` of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     /// Start time in clock ticks since boot. Together with the process number

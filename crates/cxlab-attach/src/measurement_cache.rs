@@ -19,12 +19,12 @@ use crate::model::Overlap;
 use crate::profile::cost::SampledMachine;
 use crate::sys;
 
-/// Number of the format, and of the way to measure. A change of either needs another number.
+/// Version of the format and of the measurement. A change of either needs another number.
 const FORMAT: u32 = 3;
 /// Most bytes of a file. One has about 2 KiB.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// What was measured of a machine.
+/// Measurements of a machine.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MachineMeasurements {
@@ -33,9 +33,9 @@ pub(crate) struct MachineMeasurements {
     /// Line times in pages of 4 KiB and in large pages.
     pub(crate) small: Curve,
     pub(crate) large: Curve,
-    /// Time by which a touch that marks a page of 4 KiB takes longer, in nanoseconds.
+    /// Additional time of a touch that marks a page of 4 KiB, in nanoseconds.
     pub(crate) mark_ns: f64,
-    /// Time by which a page fault takes longer in a thread with a breakpoint on data, in nanoseconds.
+    /// Additional time of a page fault in a thread with a breakpoint on data, in nanoseconds.
     pub(crate) watched_fault_ns: f64,
 }
 
@@ -53,8 +53,7 @@ impl MachineMeasurements {
         })
     }
 
-    /// Whether a machine can have these values, with times in nanoseconds. The limits are *assumed*: no
-    /// machine is near them.
+    /// Whether the values are plausible. The limits are *assumed*: no machine is near them.
     fn is_possible(&self) -> bool {
         let time = |ns: f64| (0.01..=1e5).contains(&ns);
         let curve = |curve: &Curve| {
@@ -79,7 +78,7 @@ impl MachineMeasurements {
     }
 }
 
-/// What a machine is known by.
+/// Identity of a machine.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 struct Machine {
@@ -88,7 +87,7 @@ struct Machine {
     microcode: String,
     processors: usize,
     kernel: String,
-    /// Whether the processor says that a hypervisor runs it.
+    /// Whether the processor has the hypervisor flag.
     guest: bool,
 }
 
@@ -127,7 +126,7 @@ struct KeptHeader {
     measured: MachineMeasurements,
 }
 
-/// FNV-1a with 64 bits: it finds damage, and need not stop anyone.
+/// FNV-1a with 64 bits. The sum detects damage, but not manipulation.
 pub(crate) fn check_sum(text: &str) -> String {
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -150,7 +149,7 @@ pub(crate) fn make(folder: &Path) -> io::Result<()> {
     builder.recursive(true).mode(0o700).create(folder)
 }
 
-/// Whether a host of that name with that processor is this machine. Neither is known of no machine.
+/// Whether a host of that name with that processor is this machine. False if neither is known.
 pub fn is_this_machine(host: Option<&str>, processor: Option<&str>) -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
@@ -158,7 +157,7 @@ pub fn is_this_machine(host: Option<&str>, processor: Option<&str>) -> bool {
         && processor == calibrate::processor_field(&info, "model name")
 }
 
-/// What is measured of this machine, now or before. `None` if there is no free memory to measure.
+/// Measurements of this machine, new or cached. `None` if there is no free memory to measure.
 pub fn this_machine(again: bool) -> Option<SampledMachine> {
     let (measured, _) = measured(again)?;
     Some(SampledMachine {
@@ -169,8 +168,8 @@ pub fn this_machine(again: bool) -> Option<SampledMachine> {
     })
 }
 
-/// What is known of this machine, and a note for the user on where it is from. With `again` it is
-/// measured whatever is kept. `None` if there is no free memory to measure.
+/// Measurements of this machine, with a note for the user on their origin. With `again`, cached measurements are not
+/// used. `None` if there is no free memory to measure.
 pub(crate) fn measured(again: bool) -> Option<(MachineMeasurements, String)> {
     measured_in(
         folder().as_deref(),

@@ -20,15 +20,15 @@ use crate::profile::{MISSES, Profile, ProfileReader, Role};
 use crate::share;
 use crate::sys::{Counter, Ring, Tid};
 
-/// Pages of a ring, from what is tried first to what is tried last. Users may map half a MiB, and threads may be many.
+/// Sizes of a ring in pages, tried in this order. Users may map half a MiB in all, and a program may have many threads.
 const PAGES: [usize; 3] = [16, 4, 1];
 /// Misses for one sample: a prime, so that no loop is in step with it (*assumed*: a thousand samples a second of a
 /// program that misses every 100 ns).
 const PERIOD: u64 = 10_007;
-/// Samples by which the pools of the next ones are known. Then older ones count half (*assumed*).
-const KEPT: f64 = 256.0;
+/// Number of samples in the distribution over pools at which all counts are halved (*assumed*).
+const DECAY_SAMPLES: f64 = 256.0;
 
-/// An event: what it counts, and its name.
+/// An event with its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SelectedEvent {
     name: String,
@@ -36,16 +36,16 @@ pub struct SelectedEvent {
     config: u64,
 }
 
-/// Events that say what a program misses.
+/// Events that count or sample a program's misses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Events {
-    /// Where its misses are, and for how long some are outstanding: there are no windows (tier 1).
+    /// Addresses of misses, and the time with misses outstanding. There are no windows (tier 1).
     Addresses(Addresses),
-    /// How many lines it reads from memory; windows say the rest (tier 2).
+    /// Number of lines read from memory. Windows estimate the rest (tier 2).
     Lines(SelectedEvent),
 }
 
-/// Events by which misses are known with their addresses.
+/// Events that sample misses with their addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Addresses {
     /// Samples misses, with the addresses of their data.
@@ -59,7 +59,7 @@ const TASK_CLOCK: u64 = 1;
 const PAGE_FAULTS: u64 = 2;
 const CACHE_MISSES: u64 = 3;
 
-/// What events may be.
+/// Allowed values of `--events`, for messages.
 const ALLOWED: &str = "auto, LINES, or MISSES[:PERIOD],OUTSTANDING: cache-misses, raw events such as r20d1, \
                        page-faults, and task-clock";
 
@@ -67,7 +67,7 @@ impl Addresses {
     /// The events of this processor.
     ///
     /// # Errors
-    /// Why there are none.
+    /// Reason why there are no events for the processor.
     pub fn of_this_processor() -> Result<Addresses, String> {
         Addresses::of_processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
@@ -104,7 +104,7 @@ impl Addresses {
         })
     }
 
-    /// What samples misses, and records mappings.
+    /// Attributes of the event that samples misses and records mappings.
     fn misses(&self) -> Attr {
         let fields = [
             Format::Ip,
@@ -207,11 +207,11 @@ impl FromStr for Events {
     }
 }
 
-/// When a thread's events begin.
+/// Time at which a thread's events begin to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EventStart {
     Now,
-    /// When it executes another program.
+    /// When the thread executes another program.
     AtExec,
 }
 
@@ -224,7 +224,7 @@ impl EventStart {
     }
 }
 
-/// A counter, and what was last read of it.
+/// A counter with its last value.
 struct Reading {
     counter: Counter,
     then: f64,
@@ -250,16 +250,16 @@ struct Metered {
     ring: Ring,
     outstanding: Reading,
     cycles: Option<Reading>,
-    /// Time with misses outstanding of which no sample says where they are, in nanoseconds.
+    /// Time with misses outstanding that no sample has located, in nanoseconds.
     waits_ns: f64,
     /// CPU time without misses outstanding so far, in nanoseconds.
     spare_ns: f64,
 }
 
-/// What a thread's events say of some CPU time.
+/// Misses of a thread in an interval of CPU time, by its events.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct MeteredMisses {
-    /// Misses of each pool that were waited for, one after the other.
+    /// Number of latencies waited for, one after the other, by pool.
     pub(crate) waits: Vec<f64>,
     /// Lines that were read, by pool.
     pub(crate) lines: Vec<f64>,
@@ -273,10 +273,10 @@ pub(crate) enum OpenEvents {
 }
 
 impl OpenEvents {
-    /// Opens events, of no thread yet. A miss of local memory is outstanding for `each_ns`, if it is alone.
+    /// Opens events, of no thread yet. A single miss of local memory is outstanding for `each_ns` nanoseconds.
     ///
     /// # Errors
-    /// Why the kernel refuses them, which is tried on this thread.
+    /// Reason why the kernel refuses the events. They are tested on this thread.
     pub(crate) fn open(events: Option<Events>, each_ns: f64) -> Result<OpenEvents, String> {
         Ok(match events {
             None => OpenEvents::Nothing,
@@ -287,7 +287,7 @@ impl OpenEvents {
         })
     }
 
-    /// A thread begins, or will when it executes a program.
+    /// Adds a thread, whose events begin now or when it executes a program.
     pub(crate) fn add(&mut self, pid: Tid, tid: Tid, begins: EventStart) {
         match self {
             OpenEvents::Nothing => {}
@@ -305,12 +305,12 @@ impl OpenEvents {
         }
     }
 
-    /// Whether events say where misses are, so that nothing else is asked.
-    pub(crate) fn say_where(&self) -> bool {
+    /// Whether the events locate misses, so that no other method is used.
+    pub(crate) fn locate_misses(&self) -> bool {
         matches!(self, OpenEvents::Addresses(_))
     }
 
-    /// Whether these are an event that counts lines.
+    /// Whether the event counts lines.
     pub(crate) fn count_lines(&self) -> bool {
         matches!(self, OpenEvents::Lines(_))
     }
@@ -347,7 +347,7 @@ impl Lines {
         }
     }
 
-    /// Lines that a thread has read since the last time.
+    /// Number of lines that a thread has read since the last call.
     pub(crate) fn read(&mut self, tid: Tid) -> f64 {
         let more = self.threads.get_mut(&tid).map_or(0.0, Reading::more);
         self.sum += more;
@@ -358,7 +358,7 @@ impl Lines {
         self.threads.remove(&tid);
     }
 
-    /// All lines, and what went wrong.
+    /// Number of lines of all threads, and the first error.
     pub(crate) fn finish(self) -> (f64, Option<String>) {
         (self.sum, self.wrong)
     }
@@ -367,7 +367,7 @@ impl Lines {
 /// Events of all threads of a program.
 pub(crate) struct Meter {
     events: Addresses,
-    /// Time for which a miss of local memory is outstanding, if it is alone.
+    /// Time for which a single miss of local memory is outstanding, in nanoseconds.
     each_ns: f64,
     threads: BTreeMap<Tid, Metered>,
     reader: ProfileReader,
@@ -376,17 +376,17 @@ pub(crate) struct Meter {
     /// Sums over all threads: time with misses outstanding and cycles, in the events' units.
     outstanding: f64,
     cycles: f64,
-    /// Samples of threads that ended, which there was no room for.
+    /// Number of lost samples of threads that ended.
     lost: u64,
-    /// Why events of some threads could not be opened or read.
+    /// First error of opening or reading events of a thread.
     wrong: Option<String>,
 }
 
 impl Meter {
-    /// Events of no thread yet.
+    /// A meter without threads.
     ///
     /// # Errors
-    /// Why the kernel refuses the events, which is tried on this thread.
+    /// Reason why the kernel refuses the events. They are tested on this thread.
     fn new(events: Addresses, each_ns: f64) -> Result<Meter, String> {
         let known = events.all();
         let roles = [MISSES, Role::Outstanding, Role::Cycles, Role::Clock];
@@ -441,7 +441,7 @@ impl Meter {
         })
     }
 
-    /// A thread begins, or will when it executes a program. Of a process that ran before, its mappings are read.
+    /// Adds a thread, whose events begin now or when it executes a program. Reads the mappings of a running process.
     fn add(&mut self, pid: Tid, tid: Tid, begins: EventStart) {
         if begins == EventStart::Now && !self.threads.values().any(|thread| thread.pid == pid) {
             self.map(pid);
@@ -466,12 +466,12 @@ impl Meter {
                 executable: mapping.executable,
                 name: mapping.name,
             };
-            let _ = self.reader.hear(0, Some(0), Record::Mapped(mapped));
+            let _ = self.reader.record(0, Some(0), Record::Mapped(mapped));
         }
     }
 
-    /// What a thread missed since the last time, in which it used so much CPU time. `pool_of` says in which of so many
-    /// pools an address is.
+    /// Misses of a thread since the last call, in which it used `cpu_ns` of CPU time. `pool_of` returns the pool of an
+    /// address, below `pools`.
     pub(crate) fn read(
         &mut self,
         tid: Tid,
@@ -490,7 +490,7 @@ impl Meter {
         let sums = sums.or_insert_with(|| vec![0.0; pools]);
         let period = self.events.period as f64;
         let (reader, wrong) = (&mut self.reader, &mut self.wrong);
-        let heard = thread.ring.take(&mut |record| {
+        let recorded = thread.ring.take(&mut |record| {
             let mut time = None;
             if let Record::Sample(sample) = &record {
                 time = sample.time;
@@ -499,11 +499,11 @@ impl Meter {
                 sums[pool] += 1.0;
                 missed.lines[pool] += period;
             }
-            if let Err(error) = reader.hear(0, time, record) {
+            if let Err(error) = reader.record(0, time, record) {
                 let _ = wrong.get_or_insert(error.to_string());
             }
         });
-        if let Err(error) = heard {
+        if let Err(error) = recorded {
             let _ = self.wrong.get_or_insert(error.to_string());
         }
         let counted = thread.outstanding.more();
@@ -516,7 +516,7 @@ impl Meter {
                 share(cpu_ns * counted, cycles)
             }
         };
-        // It may be more than the CPU time: that was read before, and does not count what the host took away.
+        // This may exceed the CPU time, which was read before and does not include time that the host took away.
         thread.waits_ns += ns;
         thread.spare_ns += cpu_ns;
         let all: f64 = sums.iter().sum();
@@ -528,7 +528,7 @@ impl Meter {
                 *waits = waits_ns / self.each_ns * samples / all;
             }
         }
-        if all > KEPT {
+        if all > DECAY_SAMPLES {
             sums.iter_mut().for_each(|samples| *samples /= 2.0);
         }
         missed
@@ -541,7 +541,7 @@ impl Meter {
         }
     }
 
-    /// All samples, of so much CPU time, and what went wrong.
+    /// The profile of all samples over `cpu_ns` of CPU time, and the first error.
     pub(crate) fn finish(mut self, cpu_ns: f64) -> (Profile, Option<String>) {
         let cycles = match self.events.is_in_nanoseconds() {
             true => cpu_ns,

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-/// How many memory accesses a core overlaps.
+/// Memory-level parallelism of a core.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Overlap {
     /// Instructions that the core looks ahead: entries of its reorder buffer. At least 1.
@@ -47,12 +47,12 @@ impl Default for Overlap {
     }
 }
 
-/// Instructions at the beginning of a sampled window that only show what was touched just before
-/// (*assumed*). Without them each stream would begin anew in each window, with a false miss.
-pub const BEFORE: u64 = 128;
+/// Instructions of the lead-in of a sampled window, which only mark lines as touched (*assumed*). Without a lead-in each
+/// stream would begin anew in each window, with a false miss.
+pub const LEAD_IN: u64 = 128;
 
-/// Block number of lines touched before a window.
-const OUTSIDE: u32 = u32::MAX;
+/// Block number of lines that only the lead-in of a window touched.
+const LEAD_IN_BLOCK: u32 = u32::MAX;
 
 /// Lines of a page. Prefetchers see physical addresses, so they do not cross a page.
 const PAGE_LINES: u64 = 64;
@@ -76,11 +76,11 @@ pub struct Step {
     pub code: u64,
     /// Memory accesses of the instruction.
     pub touches: Vec<Touch>,
-    /// Registers that form its addresses. Its accesses wait for these alone.
+    /// Registers that form the addresses. The accesses wait for these alone.
     pub addresses: Vec<u8>,
-    /// Registers that it reads, those of addresses included. Its results wait for all of them.
+    /// Registers that the instruction reads, those of addresses included. The results wait for all of them.
     pub reads: Vec<u8>,
-    /// Registers that it writes.
+    /// Registers that the instruction writes.
     pub writes: Vec<u8>,
 }
 
@@ -146,14 +146,14 @@ pub struct BlockUse {
     pub instructions: u32,
     /// Dependence graph of the misses, in program order. Node `i + 1` is at index `i`.
     pub nodes: Vec<Node>,
-    /// By pool: time that its misses need in the fill buffers, in latencies.
-    pub fetched: Vec<f64>,
-    /// Part of the sum of `fetched` whose lines were not prefetched.
-    pub apart: f64,
+    /// By pool: time that the lines of the pool occupy the fill buffers, in latencies of the pool.
+    pub fill_time: Vec<f64>,
+    /// Part of the sum of `fill_time` for lines that were not prefetched.
+    pub demand_fill_time: f64,
     /// By pool: number of loads and stores that miss and were not prefetched.
-    pub loads: Vec<u32>,
-    /// By pool: its share of the waits.
-    pub parts: Vec<f64>,
+    pub demand_misses: Vec<u32>,
+    /// By pool: share of the block's waits. The shares sum to 1.
+    pub wait_shares: Vec<f64>,
 }
 
 impl BlockUse {
@@ -162,66 +162,65 @@ impl BlockUse {
     /// fill buffers, times `chance`. It is at least the time of one miss, times the
     /// probability that any load or store misses.
     pub fn wait(&self, latency: &[f64], chance: f64) -> f64 {
-        let fetched = sum_of(&self.fetched, latency);
-        self.longest(self.chain(latency), fetched, latency, chance)
+        let buffers = sum_of(&self.fill_time, latency);
+        self.longest(self.chain(latency), buffers, latency, chance)
     }
 
     /// Time of the block if the pools have these latencies, each line misses with
     /// probability `chance`, and computing takes `computing_ns`. The block takes the longer
     /// of computing and waiting, if any of its loads and stores misses, and otherwise that of computing.
     ///
-    /// Prefetched lines of a stream arrive while the previous block waits or computes. `ahead_ns`
-    /// is how far they are ahead of their use, at most one latency. It is read, and set to what is
-    /// left after this block.
+    /// Prefetched lines of a stream arrive while the previous block waits or computes. `ahead_ns` is the time between
+    /// their arrival and their use, at most one latency. It is updated to the value after this block.
     pub fn time(&self, latency: &[f64], chance: f64, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
-        let lines: f64 = self.fetched.iter().sum();
-        let fetched_ns = sum_of(&self.fetched, latency);
-        let mean_ns = if lines > 0.0 { fetched_ns / lines } else { 0.0 };
-        let apart_ns = chance * self.apart * mean_ns;
+        let lines: f64 = self.fill_time.iter().sum();
+        let fill_ns = sum_of(&self.fill_time, latency);
+        let mean_ns = if lines > 0.0 { fill_ns / lines } else { 0.0 };
+        let demand_ns = chance * self.demand_fill_time * mean_ns;
         let chain_ns = self.chain(latency);
-        let missing = self.missing(chance);
+        let share = self.miss_block_share(chance);
         let waits_ns = self.longest(chain_ns, 0.0, latency, chance);
-        let least_ns = (1.0 - missing) * computing_ns + waits_ns.max(missing * computing_ns);
-        let buffers_ns = chance * fetched_ns;
-        overlapped(least_ns, apart_ns, buffers_ns, mean_ns, ahead_ns)
+        let least_ns = (1.0 - share) * computing_ns + waits_ns.max(share * computing_ns);
+        let buffers_ns = chance * fill_ns;
+        overlapped(least_ns, demand_ns, buffers_ns, mean_ns, ahead_ns)
     }
 
     /// Like [`BlockUse::time`], on this machine, with the measured line times in `here`.
     pub fn time_here(&self, here: &LocalLineTime, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
-        let latency = vec![here.miss_ns; self.fetched.len()];
-        let lines: f64 = self.fetched.iter().sum();
-        let apart_ns = self.apart * here.apart_ns;
-        let buffers_ns = apart_ns + (lines - self.apart).max(0.0) * here.stream_ns;
+        let latency = vec![here.miss_ns; self.fill_time.len()];
+        let lines: f64 = self.fill_time.iter().sum();
+        let demand_ns = self.demand_fill_time * here.apart_ns;
+        let buffers_ns = demand_ns + (lines - self.demand_fill_time).max(0.0) * here.stream_ns;
         let least_ns = computing_ns.max(self.chain(&latency));
-        overlapped(least_ns, apart_ns, buffers_ns, here.miss_ns, ahead_ns)
+        overlapped(least_ns, demand_ns, buffers_ns, here.miss_ns, ahead_ns)
     }
 
     /// Time of the longest chain of dependent misses.
     fn chain(&self, latency: &[f64]) -> f64 {
-        let mut there = Vec::with_capacity(self.nodes.len() + 1);
-        there.push(0.0f64);
+        let mut ready = Vec::with_capacity(self.nodes.len() + 1);
+        ready.push(0.0f64);
         let mut chain = 0.0f64;
         for node in &self.nodes {
-            let at = match node {
-                Node::Miss(pool, after) => there[*after as usize] + latency[usize::from(*pool)],
-                Node::Both(one, other) => there[*one as usize].max(there[*other as usize]),
+            let time = match node {
+                Node::Miss(pool, after) => ready[*after as usize] + latency[usize::from(*pool)],
+                Node::Both(one, other) => ready[*one as usize].max(ready[*other as usize]),
             };
-            chain = chain.max(at);
-            there.push(at);
+            chain = chain.max(time);
+            ready.push(time);
         }
         chain
     }
 
-    /// Part of the program that is in blocks with a miss, if all blocks are like this one and each load and store
-    /// misses with probability `chance`. 1 of a block without any, whose lines are prefetched.
+    /// Share of the program's instructions in blocks with a miss, if all blocks are like this one and each load and
+    /// store misses with probability `chance`. The share is 1 if the block only has prefetched lines.
     ///
-    /// A block begins with a miss. Behind it follow on average (1 - `chance`) / `chance` loads and stores that do not
-    /// miss, until the next block.
-    fn missing(&self, chance: f64) -> f64 {
-        match self.loads.iter().sum::<u32>() {
+    /// A block begins with a miss. On average (1 - `chance`) / `chance` loads and stores that hit follow the block
+    /// before the next block begins.
+    fn miss_block_share(&self, chance: f64) -> f64 {
+        match self.demand_misses.iter().sum::<u32>() {
             0 => 1.0,
-            loads => {
-                let misses = chance * f64::from(loads);
+            most => {
+                let misses = chance * f64::from(most);
                 misses / (misses + 1.0 - chance)
             }
         }
@@ -229,38 +228,39 @@ impl BlockUse {
 
     /// The longer of the chain and of the time in the fill buffers, times `chance`, but at least
     /// the expected time of one miss.
-    fn longest(&self, chain: f64, fetched: f64, latency: &[f64], chance: f64) -> f64 {
-        let loads: u32 = self.loads.iter().sum();
-        let one = match loads {
+    fn longest(&self, chain: f64, buffers: f64, latency: &[f64], chance: f64) -> f64 {
+        let most: u32 = self.demand_misses.iter().sum();
+        let sum = sum_of(&self.demand_misses, latency);
+        let one = match most {
             0 => 0.0,
-            _ => self.missing(chance) * sum_of(&self.loads, latency) / f64::from(loads),
+            _ => self.miss_block_share(chance) * sum / f64::from(most),
         };
-        (chance * chain.max(fetched)).max(one)
+        (chance * chain.max(buffers)).max(one)
     }
 
     /// Number of latencies that the block waits for, one after the other.
     pub fn waits(&self, chance: f64) -> f64 {
-        self.wait(&vec![1.0; self.fetched.len()], chance)
+        self.wait(&vec![1.0; self.fill_time.len()], chance)
     }
 }
 
-/// Sum of the latencies of so many lines of each pool.
+/// Sum of the latencies of `lines`, a number for each pool.
 fn sum_of<N: Copy + Into<f64>>(lines: &[N], latency: &[f64]) -> f64 {
     let each = lines.iter().zip(latency);
     each.map(|(lines, latency)| (*lines).into() * latency).sum()
 }
 
-/// Time of a block that takes `least_ns` apart from the fill buffers. Its lines need `buffers_ns`
-/// in the buffers, of which `apart_ns` are for lines that were not prefetched. Prefetched lines are
-/// `ahead_ns` ahead of their use.
+/// Time of a block that takes `least_ns` if fill buffers are unlimited. The block's lines occupy the buffers for
+/// `buffers_ns`, of which `demand_ns` are for lines that were not prefetched. Prefetched lines arrive `ahead_ns`
+/// before their use.
 fn overlapped(
     least_ns: f64,
-    apart_ns: f64,
+    demand_ns: f64,
     buffers_ns: f64,
     latency_ns: f64,
     ahead_ns: &mut f64,
 ) -> f64 {
-    let time_ns = least_ns.max(apart_ns).max(buffers_ns - *ahead_ns);
+    let time_ns = least_ns.max(demand_ns).max(buffers_ns - *ahead_ns);
     *ahead_ns = (*ahead_ns + time_ns - buffers_ns).clamp(0.0, latency_ns);
     time_ns
 }
@@ -268,11 +268,11 @@ fn overlapped(
 /// Time for a line of a program's memory on this machine, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct LocalLineTime {
-    /// A line with no other in flight.
+    /// Time of a line while no other line is in flight.
     pub miss_ns: f64,
-    /// A line, with as many independent lines in flight as the model allows.
+    /// Time per line while as many independent lines are in flight as the model allows.
     pub apart_ns: f64,
-    /// A line of a stream, with as many lines in flight as the model allows.
+    /// Time per line of a stream while as many lines are in flight as the model allows.
     pub stream_ns: f64,
 }
 
@@ -281,29 +281,27 @@ pub struct LocalLineTime {
 pub struct WindowUse {
     /// Number of instructions.
     pub instructions: u64,
-    /// Number of instructions that the program was seen to execute. The
-    /// others are extrapolated ([`crate::extrapolation`]).
+    /// Number of instructions that the window recorded. The others are extrapolated ([`crate::extrapolation`]).
     pub seen: u64,
     /// Use of each pool.
     pub pools: Vec<PoolUse>,
     /// Blocks that wait for memory.
     pub blocks: Vec<BlockUse>,
-    /// Instructions of blocks that wait for nothing.
+    /// Number of instructions outside of blocks. They do not wait for memory.
     pub idle: u64,
     /// Number of instructions executed in each 64-byte line of code, sorted by line.
     pub code: Vec<(u64, u32)>,
-    /// What each instruction has of lines and waits, by its address and the pool, where
-    /// [`Window::observing`] asked for it.
+    /// Lines and waits by address of the instruction and pool. Empty unless [`Window::observing`] requested them.
     pub by_instruction: BTreeMap<(u64, usize), InstructionUse>,
 }
 
-/// What an instruction has of a window's memory use in a pool.
+/// Part of a window's memory use in a pool that one instruction causes.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct InstructionUse {
-    /// Number of lines that it was the first to touch.
+    /// Number of lines that the instruction was the first to touch.
     pub lines: f64,
-    /// Its part of the waits of its blocks. Each wait is shared as `BlockUse::parts` shares it among
-    /// pools: a miss has one part, and a prefetched line as much as it costs.
+    /// The instruction's part of the waits of its blocks. Each wait is divided as `BlockUse::wait_shares` divides it
+    /// among pools: a miss has weight 1, and a prefetched line 1 / [`Overlap::stream`].
     pub waits: f64,
 }
 
@@ -311,27 +309,26 @@ pub struct InstructionUse {
 pub struct Window {
     result: WindowUse,
     overlap: Overlap,
-    /// Whether a line stays in a cache once it was touched. Otherwise `find` is
-    /// asked in each block.
+    /// Whether a touched line stays in a cache. Otherwise `find` decides in each block.
     keeps: bool,
     /// Lines touched, with the last block that touched them and the node after which they arrive.
-    lines: HashMap<u64, Seen>,
+    lines: HashMap<u64, TouchedLine>,
     /// Lines that never miss.
     cached: HashSet<u64>,
     /// Number of instructions executed, by line of code.
     code: HashMap<u64, u32>,
-    /// Number of further instructions that only show what they touch.
-    before: u64,
+    /// Number of instructions left of the lead-in, which is not counted.
+    lead_in: u64,
     block: Block,
-    number: u32,
+    block_number: u32,
     /// Number of the current block at the last call of [`Window::take`].
     taken: u32,
-    /// Misses of the current block, if instructions are told apart: instruction, pool and part of the wait.
+    /// Misses of the current block if instructions are distinguished: instruction, pool and part of the wait.
     observed: Option<Vec<(u64, usize, f64)>>,
 }
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct TouchedLine {
     block: u32,
     node: u32,
     /// Whether the line was stored to, so that it is written back later.
@@ -344,7 +341,7 @@ struct Block {
     result: BlockUse,
     /// By register: the node after which its value is ready.
     after: [u32; REGISTERS],
-    by_pool: Vec<f64>,
+    wait_weights: Vec<f64>,
     begun: bool,
 }
 
@@ -352,12 +349,12 @@ impl Block {
     fn new(pools: usize) -> Block {
         Block {
             result: BlockUse {
-                fetched: vec![0.0; pools],
-                loads: vec![0; pools],
+                fill_time: vec![0.0; pools],
+                demand_misses: vec![0; pools],
                 ..BlockUse::default()
             },
             after: [0; REGISTERS],
-            by_pool: vec![0.0; pools],
+            wait_weights: vec![0.0; pools],
             begun: false,
         }
     }
@@ -399,15 +396,15 @@ impl Window {
             lines: HashMap::new(),
             cached: HashSet::new(),
             code: HashMap::new(),
-            before: 0,
+            lead_in: 0,
             block: Block::new(pools),
-            number: 0,
+            block_number: 0,
             taken: 0,
             observed: None,
         }
     }
 
-    /// The same window, which tells the memory use of each instruction.
+    /// This window, with the memory use of each instruction in its result.
     pub fn observing(self) -> Window {
         Window {
             observed: Some(Vec::new()),
@@ -415,7 +412,7 @@ impl Window {
         }
     }
 
-    /// The same window, in which these lines are in a cache.
+    /// This window, with these lines in a cache.
     pub fn with_cached(self, cached: HashSet<u64>) -> Window {
         Window { cached, ..self }
     }
@@ -425,11 +422,10 @@ impl Window {
         self.cached.contains(&line)
     }
 
-    /// The same window, whose first `instructions` are not counted and only show
-    /// what was touched before.
+    /// This window, with a lead-in: the first `instructions` only mark lines as touched and are not counted.
     pub fn after(self, instructions: u64) -> Window {
         Window {
-            before: instructions,
+            lead_in: instructions,
             ..self
         }
     }
@@ -444,9 +440,8 @@ impl Window {
         !self.block.begun
     }
 
-    /// An empty window whose misses are known. `find` says of each line that
-    /// the current block has not touched yet whether it misses. The caller
-    /// reports write-backs with [`Window::write_back`].
+    /// An empty window whose misses are known. `find` decides whether a line that the current block has not touched
+    /// yet misses. The caller reports write-backs with [`Window::write_back`].
     pub fn exact(pools: usize, overlap: Overlap) -> Window {
         Window {
             keeps: false,
@@ -457,14 +452,14 @@ impl Window {
     /// Adds the next instruction. `find` gives the pool of an address, or `None` if the
     /// access does not miss.
     pub fn step(&mut self, step: &Step, find: &mut dyn FnMut(u64) -> Option<usize>) {
-        if self.before > 0 {
-            self.before -= 1;
+        if self.lead_in > 0 {
+            self.lead_in -= 1;
             for touch in &step.touches {
                 if self.is_cached(touch.address / 64) {
                     continue;
                 }
-                let seen = self.lines.entry(touch.address / 64).or_insert(Seen {
-                    block: OUTSIDE,
+                let seen = self.lines.entry(touch.address / 64).or_insert(TouchedLine {
+                    block: LEAD_IN_BLOCK,
                     node: 0,
                     stored: false,
                 });
@@ -514,7 +509,7 @@ impl Window {
         if self.is_cached(line) {
             return base;
         }
-        let block = self.number;
+        let block = self.block_number;
         if let Some(seen) = self.lines.get_mut(&line) {
             let first = touch.write && !std::mem::replace(&mut seen.stored, touch.write);
             // A line that was only read before is now stored to, so it will be written back.
@@ -552,18 +547,18 @@ impl Window {
             false => self.overlap.misses,
         };
         self.block.begun = true;
-        self.block.result.fetched[pool] += 1.0 / at_once;
-        self.block.result.apart += if prefetched { 0.0 } else { 1.0 / at_once };
-        let part = if prefetched { 1.0 / at_once } else { 1.0 };
-        self.block.by_pool[pool] += part;
+        self.block.result.fill_time[pool] += 1.0 / at_once;
+        self.block.result.demand_fill_time += if prefetched { 0.0 } else { 1.0 / at_once };
+        let weight = if prefetched { 1.0 / at_once } else { 1.0 };
+        self.block.wait_weights[pool] += weight;
         if let Some(observed) = &mut self.observed {
-            observed.push((code, pool, part));
+            observed.push((code, pool, weight));
         }
         // A store occupies its reorder buffer entry until its line arrives, as a load does.
         let node = match prefetched {
             true => base,
             false => {
-                self.block.result.loads[pool] += 1;
+                self.block.result.demand_misses[pool] += 1;
                 self.block.add(Node::Miss(pool as u16, base))
             }
         };
@@ -573,8 +568,8 @@ impl Window {
 
     /// Records that the current block touched a line.
     fn note(&mut self, line: u64, node: u32, stored: bool) {
-        let seen = Seen {
-            block: self.number,
+        let seen = TouchedLine {
+            block: self.block_number,
             node,
             stored,
         };
@@ -590,39 +585,39 @@ impl Window {
                 let here = other / PAGE_LINES == line / PAGE_LINES;
                 self.lines.get(&other).filter(|_| here)
             };
-            far(step).is_some_and(|seen| seen.block == OUTSIDE || far(2 * step).is_some())
+            far(step).is_some_and(|seen| seen.block == LEAD_IN_BLOCK || far(2 * step).is_some())
         })
     }
 
-    /// Counts a line written back to its pool. If misses are known, the caller says when the last
-    /// level cache evicts a line. Otherwise a line counts when it is first stored to, because as
-    /// many lines leave a cache as enter it.
+    /// Counts a line written back to its pool. If misses are known, the caller reports evictions of the last level cache.
+    /// Otherwise a line counts when it is first stored to, because as many lines leave a cache as enter it.
     pub fn write_back(&mut self, pool: usize) {
         self.result.pools[pool].writes += 1.0;
     }
 
+    /// Adds the current block to the result, and divides its waits among pools and instructions.
     fn end_block(&mut self) {
         let fresh = Block::new(self.result.pools.len());
         let Block {
             mut result,
-            by_pool,
+            wait_weights,
             begun,
             ..
         } = std::mem::replace(&mut self.block, fresh);
-        self.number += 1;
+        self.block_number += 1;
         if !begun {
             return;
         }
-        let all: f64 = by_pool.iter().sum();
-        result.parts = by_pool.iter().map(|part| part / all).collect();
+        let sum: f64 = wait_weights.iter().sum();
+        result.wait_shares = wait_weights.iter().map(|weight| weight / sum).collect();
         let waits = result.waits(1.0);
-        for (pool, part) in self.result.pools.iter_mut().zip(&result.parts) {
-            pool.waits += waits * part;
+        for (pool, share) in self.result.pools.iter_mut().zip(&result.wait_shares) {
+            pool.waits += waits * share;
         }
-        for (code, pool, part) in self.observed.iter_mut().flat_map(|all| all.drain(..)) {
+        for (code, pool, weight) in self.observed.iter_mut().flat_map(|all| all.drain(..)) {
             let of = self.result.by_instruction.entry((code, pool)).or_default();
             of.lines += 1.0;
-            of.waits += waits * part / all;
+            of.waits += waits * weight / sum;
         }
         self.result.blocks.push(result);
     }
@@ -637,7 +632,7 @@ impl Window {
         let mut result = std::mem::replace(&mut self.result, fresh);
         result.code = std::mem::take(&mut self.code).into_iter().collect();
         result.code.sort_unstable();
-        let from = std::mem::replace(&mut self.taken, self.number);
+        let from = std::mem::replace(&mut self.taken, self.block_number);
         self.lines.retain(|_, seen| seen.block >= from);
         result
     }

@@ -18,7 +18,7 @@ pub const PAGE: u64 = 4096;
 /// From this address on, mappings are made from the top down. On x86-64 Linux, programs and their
 /// heaps begin in the middle third of 47 bits, and `mmap_base` is below the stack. Both are moved
 /// by some TiB at random.
-const DOWNWARDS: u64 = 0x6800_0000_0000;
+const TOP_DOWN_START: u64 = 0x6800_0000_0000;
 
 /// Policy that splits a program's memory into local and CXL memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +169,7 @@ impl Layout {
             .map(|(start, extent)| extent.end - start)
             .sum();
         self.extents = kept;
-        let (up, down): (Vec<_>, Vec<_>) = gaps.into_iter().partition(|gap| gap.0 < DOWNWARDS);
+        let (up, down): (Vec<_>, Vec<_>) = gaps.into_iter().partition(|gap| gap.0 < TOP_DOWN_START);
         for (start, end) in up.into_iter().chain(down.into_iter().rev()) {
             self.add(start, end);
         }
@@ -183,7 +183,7 @@ impl Layout {
             Placement::Above(_) => self.add_local(start, end),
             Placement::LocalFirst(most) => {
                 let room = most.saturating_sub(self.local_used) / PAGE * PAGE;
-                let local = match start < DOWNWARDS {
+                let local = match start < TOP_DOWN_START {
                     true => (start, start + room.min(size)),
                     false => (end - room.min(size), end),
                 };
@@ -335,7 +335,7 @@ mod tests {
     /// Two arrays side by side look like one mapping. The upper one was made first.
     #[test]
     fn what_a_program_maps_is_placed_from_the_top_down() {
-        let top = DOWNWARDS / PAGE;
+        let top = TOP_DOWN_START / PAGE;
         let mut layout = Layout::new(Placement::LocalFirst(14 * PAGE));
         layout.update(&[
             region(10, 12),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::estimate::{Estimate, PhaseId, demand};
-use crate::fabric::{Demand, Fabric, PoolResponse, under_way};
+use crate::fabric::{Demand, Fabric, PoolResponse, in_flight};
 use crate::meter::MeteredMisses;
 use crate::process::{Facts, MissRule, Process};
 use crate::recorder::{self, Recorder};
@@ -16,15 +16,14 @@ use crate::sys::Tid;
 use crate::thread::{SpentTime, Thread};
 
 /// Time between two requests to the fabric.
-const ASK: Duration = Duration::from_millis(100);
+const FABRIC_INTERVAL: Duration = Duration::from_millis(100);
 /// Most samples that wait for more windows (*assumed*: some tenths of a second of a thread's time).
 const MOST_WAITING: usize = 128;
 /// Reciprocal of the least share of time that a program is assumed to run, even if it
 /// is nearly always held.
 const MOST_HELD: f64 = 1000.0;
-/// Width of a slowdown's interval, as a part of its lower end, from which on the first windows are more
-/// in number (*assumed*).
-const UNCERTAIN: f64 = 0.1;
+/// Width of a slowdown's interval relative to its lower end, above which more first windows are taken (*assumed*).
+const UNCERTAIN_WIDTH: f64 = 0.1;
 
 /// CPU time in nanoseconds, by the method that determined its number of instructions.
 #[derive(Clone, Copy, Default)]
@@ -37,14 +36,14 @@ pub(crate) struct TimeByMethod {
     pub(crate) priced_ns: f64,
 }
 
-/// CPU time in nanoseconds, by what decided how many lines miss in it, where that was not the touched pages.
+/// CPU time in nanoseconds by the rule that decided the miss rate, except touched pages.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct JudgedNs {
-    /// The lines that windows saw.
+    /// Rule [`MissRule::Lines`].
     pub(crate) lines: f64,
-    /// How soon watched lines were touched again.
+    /// Rule [`MissRule::Reuse`].
     pub(crate) reuse: f64,
-    /// The program's speed.
+    /// Rule [`MissRule::Time`].
     pub(crate) time: f64,
 }
 
@@ -52,10 +51,10 @@ pub(crate) struct JudgedNs {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PricedSums {
     /// How the number of instructions was determined.
-    pub(crate) told: TimeByMethod,
+    pub(crate) by_method: TimeByMethod,
     /// Time that the model gives for the priced code with all memory being local.
     pub(crate) modelled_ns: f64,
-    /// The delay that was asked for, with as few and as many misses as watched lines allow.
+    /// The requested delay with the least and the largest miss rate of the watched lines' interval.
     pub(crate) least_ns: f64,
     pub(crate) most_ns: f64,
     /// User CPU time that never got a price.
@@ -63,7 +62,7 @@ pub(crate) struct PricedSums {
     pub(crate) judged: JudgedNs,
 }
 
-/// What is known of a thread's time in a piece of code.
+/// CPU time of a thread in a phase, with its number of instructions if that is known.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum KnownTime {
     /// A number of instructions, and their CPU time.
@@ -97,16 +96,15 @@ pub(crate) struct Prices<'a> {
     held_before: BTreeMap<Tid, u64>,
     pools: Vec<PoolSum>,
     pub(crate) priced: PricedSums,
-    /// What is kept of the run, if that is wanted.
+    /// Recorder of the run, if it is recorded.
     pub(crate) recorder: Option<Recorder>,
     /// Whether an event counts the lines that are read.
     pub(crate) has_lines: bool,
 }
 
-/// Whether more windows may soon say which lines are in the cache, in the code of a sample that has no price
-/// yet or in code `phase`.
+/// Whether more windows may soon decide which lines are in the cache, in code `phase` or that of a sample without price.
 fn any_undecided(thread: &Thread, process: &Process, phase: PhaseId) -> bool {
-    let open = thread.open.iter().filter_map(|look| look.code);
+    let open = thread.open.iter().filter_map(|sample| sample.code);
     let phases: BTreeSet<PhaseId> = open.chain([phase]).collect();
     phases.into_iter().any(|phase| process.is_undecided(phase))
 }
@@ -131,17 +129,16 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Whether watched lines are so few that they leave a wide interval for the slowdown of a program that
-    /// used `cpu_ns` of CPU time.
+    /// Whether the slowdown of a program that used `cpu_ns` of CPU time has a wide interval, for lack of watched lines.
     pub(crate) fn is_uncertain(&self, cpu_ns: f64) -> bool {
         let PricedSums {
             least_ns, most_ns, ..
         } = self.priced;
-        most_ns - least_ns > UNCERTAIN * (cpu_ns + least_ns)
+        most_ns - least_ns > UNCERTAIN_WIDTH * (cpu_ns + least_ns)
     }
 
-    /// Most delay that a program may owe so far, in nanoseconds, whose threads used `open_ns` of CPU time that has no
-    /// price yet: for that, as much as the time itself, if any pool adds something.
+    /// Largest delay that the program may owe so far, in nanoseconds. `open_ns` of CPU time without price counts as
+    /// delay of the same length, if any pool adds latency.
     pub(crate) fn most_owed_ns(&self, open_ns: f64) -> f64 {
         let adds =
             |answer: &PoolResponse| answer.latency_ns > self.facts.local_ns || answer.stretch > 1.0;
@@ -149,8 +146,8 @@ impl<'a> Prices<'a> {
         self.priced.most_ns + if any { open_ns } else { 0.0 }
     }
 
-    /// A sample found a thread in known code, so the intervals before its open samples get a price.
-    /// They wait while the pace of that code will soon be known, or while code without a window may get one.
+    /// Prices the intervals before a thread's open samples, after a sample in known code. The intervals wait while the
+    /// pace of that code will soon be known, or while code without a window may get one.
     pub(crate) fn seen(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId) {
         let progress = process.progress(phase);
         let waits = progress.is_some_and(|progress| progress.is_undecided());
@@ -169,7 +166,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// No further sample of this thread follows, so pending time is priced without one.
+    /// Prices all pending time of a thread that is not sampled any more.
     pub(crate) fn end(&mut self, thread: &mut Thread, process: &mut Process) {
         self.settle(thread, process, None);
         // Half of the time after the last sample belongs to that sample's code.
@@ -178,8 +175,8 @@ impl<'a> Prices<'a> {
         if rest == SpentTime::default() {
             return;
         }
-        let of = last.and_then(|look| look.code);
-        let stack = last.map_or(0, |look| look.stack);
+        let of = last.and_then(|sample| sample.code);
+        let stack = last.map_or(0, |sample| sample.stack);
         if let Some(phase) = of {
             self.price(
                 thread,
@@ -195,7 +192,7 @@ impl<'a> Prices<'a> {
         self.elsewhere(thread, process, stack, left);
     }
 
-    /// Prices time in code that no window was or will be in, as the last window's code.
+    /// Prices time in code that never gets a window, as the last window's code.
     fn elsewhere(
         &mut self,
         thread: &mut Thread,
@@ -213,42 +210,42 @@ impl<'a> Prices<'a> {
     /// next known code, at the end for `last`.
     fn settle(&mut self, thread: &mut Thread, process: &mut Process, last: Option<PhaseId>) {
         let open = std::mem::take(&mut thread.open);
-        let mut codes: Vec<Option<PhaseId>> = open.iter().map(|look| look.code).collect();
+        let mut codes: Vec<Option<PhaseId>> = open.iter().map(|sample| sample.code).collect();
         let mut behind = last;
         for code in codes.iter_mut().rev() {
             *code = code.or(behind);
             behind = *code;
         }
-        let mut before = thread.priced.map(|look| (look.place, look.code));
-        let mut stack_before = thread.priced.map(|look| look.stack);
-        for (look, code) in open.iter().zip(codes) {
-            let own = look.code;
-            let from = before.replace((look.place, own));
+        let mut before = thread.priced.map(|sample| (sample.place, sample.code));
+        let mut stack_before = thread.priced.map(|sample| sample.stack);
+        for (sample, code) in open.iter().zip(codes) {
+            let own = sample.code;
+            let from = before.replace((sample.place, own));
             let from_code = from.map_or(code, |(_, from)| from.or(code));
-            let from_stack = stack_before.replace(look.stack).unwrap_or(look.stack);
+            let from_stack = stack_before.replace(sample.stack).unwrap_or(sample.stack);
             if from_code == code {
-                let counted = look.counted.or_else(|| {
+                let counted = sample.counted.or_else(|| {
                     // Both samples are in that code.
                     let (from, phase) =
                         from.filter(|(_, known)| known.is_some() && *known == own)?;
                     let progress = process.progress(phase?)?;
-                    progress.count_late(&from, &look.place, look.spent.cpu_ns)
+                    progress.count_late(&from, &sample.place, sample.spent.cpu_ns)
                 });
                 let used = match counted {
-                    Some(instructions) => KnownTime::Counted(instructions, look.spent),
-                    None => KnownTime::Spent(look.spent),
+                    Some(instructions) => KnownTime::Counted(instructions, sample.spent),
+                    None => KnownTime::Spent(sample.spent),
                 };
-                self.price_of(thread, process, (code, look.stack), used);
+                self.price_of(thread, process, (code, sample.stack), used);
             } else {
-                for of in [(from_code, from_stack), (code, look.stack)] {
-                    self.price_of(thread, process, of, KnownTime::Spent(look.spent.half()));
+                for of in [(from_code, from_stack), (code, sample.stack)] {
+                    self.price_of(thread, process, of, KnownTime::Spent(sample.spent.half()));
                 }
             }
         }
         thread.priced = open.last().copied().or(thread.priced);
     }
 
-    /// Prices time in code that may not be known.
+    /// Prices time in code that is known or unknown.
     fn price_of(
         &mut self,
         thread: &mut Thread,
@@ -265,8 +262,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Charges a thread the delay of its time in that code. If the number or pace of instructions
-    /// is known, the delay is that of the instructions.
+    /// Charges a thread the delay of its time in a phase: that of the instructions, if their number or pace is known.
     fn price(
         &mut self,
         thread: &mut Thread,
@@ -277,17 +273,17 @@ impl<'a> Prices<'a> {
         let pid = process.pid;
         let pace = process.progress(phase).and_then(|one| one.pace());
         let sums = &mut self.priced;
-        let told = &mut sums.told;
+        let times = &mut sums.by_method;
         let (KnownTime::Counted(_, spent) | KnownTime::Spent(spent) | KnownTime::Elsewhere(spent)) =
             used;
         let (cpu_ns, lines) = (spent.cpu_ns, spent.lines);
-        let (told, ns, instructions) = match (used, pace) {
+        let (sum_ns, ns, instructions) = match (used, pace) {
             (KnownTime::Counted(instructions, _), _) => {
-                (&mut told.counted_ns, cpu_ns, Some(instructions))
+                (&mut times.counted_ns, cpu_ns, Some(instructions))
             }
             // The pace of that code includes the kernel's work for it.
-            (KnownTime::Spent(_), Some(pace)) => (&mut told.paced_ns, cpu_ns, Some(cpu_ns * pace)),
-            _ => (&mut told.priced_ns, spent.user_ns, None),
+            (KnownTime::Spent(_), Some(pace)) => (&mut times.paced_ns, cpu_ns, Some(cpu_ns * pace)),
+            _ => (&mut times.priced_ns, spent.user_ns, None),
         };
         if self.has_lines {
             process.count(phase, lines, ns);
@@ -296,7 +292,7 @@ impl<'a> Prices<'a> {
             sums.unpriced_ns += ns;
             return;
         };
-        *told += ns;
+        *sum_ns += ns;
         match known.judged {
             MissRule::Pages | MissRule::Counted => {}
             MissRule::Lines => sums.judged.lines += ns,
@@ -312,7 +308,7 @@ impl<'a> Prices<'a> {
             Some(instructions) => instructions * estimate.instruction_ns(),
             None => ns,
         };
-        // Where lines are counted, the time holds as many as that.
+        // If lines are counted, the time contains exactly the counted ones.
         let modelled_ns = user_of(estimate);
         let reads: f64 = estimate.rates.iter().map(|rate| rate.reads).sum();
         let user_ns = match self.has_lines {
@@ -357,7 +353,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Charges a thread the delay of CPU time of which its events say what it missed.
+    /// Charges a thread the delay of CPU time in which its events counted misses.
     pub(crate) fn metered(&mut self, thread: &mut Thread, cpu_ns: f64, missed: &MeteredMisses) {
         let local_ns = self.facts.local_ns;
         let (mut delay_ns, mut stretch) = (0.0, 1.0_f64);
@@ -385,11 +381,11 @@ impl<'a> Prices<'a> {
         self.priced.most_ns += delay_ns;
     }
 
-    /// Gives the fabric the demand since the last request. Latencies are those at the present load.
+    /// Updates the fabric's response for the demand since the last request. Latencies are those at the present load.
     /// Bandwidth limits are computed for the time without holds, because holds would hide them.
     pub(crate) fn ask_fabric(&mut self, threads: &mut BTreeMap<Tid, Thread>) {
         let passed = self.asked_at.elapsed();
-        if passed < ASK {
+        if passed < FABRIC_INTERVAL {
             return;
         }
         let real = passed.as_nanos() as f64;
@@ -407,7 +403,7 @@ impl<'a> Prices<'a> {
         if let Some(recorder) = &mut self.recorder {
             recorder.asked(threads.len(), running);
         }
-        let lines = under_way(&self.asked, reads);
+        let lines = in_flight(&self.asked, reads);
         let mut at = |time| {
             let asked: Vec<Demand> = self.asked.iter().map(|asked| asked.over(time)).collect();
             self.fabric.answer(&asked, lines)

@@ -17,42 +17,40 @@ use crate::reuse_time::Phases;
 use crate::sys::{Breakpoint, Tid};
 use crate::thread::{Thread, Watch};
 
-/// CPU time of the program between two samples of the working set, in nanoseconds: the first
-/// interval, and the longest one, which doubling reaches. The intervals are in CPU time, because in real time a program that is nearly
-/// always held would not get through its memory between two samples.
-const FIRST_LOOK: u64 = 10_000_000;
-const LOOK: u64 = 100_000_000;
-/// Reciprocal of the share of real time that these samples may take, with the time in which the program's
-/// next touches mark its pages again.
-const LOOK_COST: u32 = 50;
+/// CPU time of the program between two samples of the working set, in nanoseconds: the first interval, and the longest,
+/// which doubling reaches. CPU time is used because a program that is held most of the time makes little progress in real time.
+const FIRST_SAMPLE_NS: u64 = 10_000_000;
+const SAMPLE_NS: u64 = 100_000_000;
+/// Reciprocal of the share of real time that samples may take, including the time in which touches mark pages again.
+const SAMPLING_COST: u32 = 50;
 /// Least time between two scans of the mappings.
 const MAPS_AGE: Duration = Duration::from_millis(5);
 
-/// How much longer than the program took the model's time for the same instructions may be
-/// (*assumed*: how far one measurement of this machine's latency is from the next).
-const SLACK: f64 = 1.1;
-/// How much longer than natively the instructions would take here, if the program used all lines of its
-/// pages, from which on pages are doubted (*assumed*: more than a busy machine's times vary).
-const DOUBT: f64 = 1.25;
-/// Share of misses that a program waits for one by one, from which on its speed says how much memory it
-/// uses. The speed of streams and of misses at once says too little (*assumed*).
-const ALONE: f64 = 0.5;
+/// Largest ratio of the model's time to the program's time for the same instructions (*assumed*: spread of repeated
+/// measurements of this machine's latency).
+const SLACK_FACTOR: f64 = 1.1;
+/// Ratio of the model's time, if all lines of touched pages are used, to the native time, above which the touched pages
+/// are doubtful (*assumed*: more than times vary on a busy machine).
+const DOUBT_FACTOR: f64 = 1.25;
+/// Least share of misses that a program waits for one by one, for its speed to show how much memory it uses. The speed of
+/// streams and of overlapping misses depends too little on it (*assumed*).
+const SERIAL_MISS_SHARE: f64 = 0.5;
 /// Halvings of the interval in which a working set is searched.
 const HALVINGS: u32 = 8;
-/// Halvings of the interval in which the share of lines that miss is searched where they are counted: to a
-/// millionth, so that some lines miss wherever some are counted.
+/// Halvings of the interval in which the miss probability is searched if an event counts lines: to a millionth, so that
+/// a small count does not become 0.
 const COUNTED_HALVINGS: u32 = 20;
-/// Times that the cache is filled until a line is watched no longer (*assumed*: what is known of that time
-/// changes with further lines).
+/// Longest watch of a line, as a multiple of the time in which the program fills the cache (*assumed*: the estimate of
+/// that time changes with further lines).
 const WATCHED_HORIZONS: f64 = 2.0;
-/// Breakpoints on a watched line: one on bytes that were touched, and one on others.
+/// Breakpoints on a watched line: one on bytes that were touched, and one on other bytes.
 const BREAKPOINTS_OF_LINE: usize = 2;
-/// Change of a pace from which on estimates are made anew.
+/// Relative change of a pace that invalidates estimates.
 const PACE_CHANGE: f64 = 0.05;
-/// Windows of a phase are analysed again when the number of windows has grown by this part, and at the latest
-/// after so many (*assumed*).
-const RENEWED: u64 = 4;
-const RENEWED_LATEST: u64 = 8;
+/// Windows of a phase are analysed again when the number of windows has grown by the reciprocal of this, and at the
+/// latest after [`REANALYSIS_WINDOWS`] (*assumed*).
+const REANALYSIS_GROWTH: u64 = 4;
+const REANALYSIS_WINDOWS: u64 = 8;
 
 /// Facts about the machine, given or measured.
 #[derive(Clone, Debug)]
@@ -60,24 +58,23 @@ pub(crate) struct Facts {
     /// Line times on this machine, in pages of 4 KiB and in large pages.
     pub(crate) small: Curve,
     pub(crate) large: Curve,
-    /// Time by which a touch that marks a page takes longer.
+    /// Additional time of a touch that marks a page, in nanoseconds.
     pub(crate) mark_ns: f64,
-    /// Time by which a page fault takes longer in a thread that watches lines.
+    /// Additional time of a page fault in a thread that watches lines, in nanoseconds.
     pub(crate) watched_fault_ns: f64,
     /// Latency of this machine's memory, and the latency relative to which a pool adds latency.
     pub(crate) memory_ns: f64,
     pub(crate) local_ns: f64,
     pub(crate) llc_bytes: u64,
     pub(crate) overlap: Overlap,
-    /// Whether cache and overlap are this machine's, so that the model's time with all memory local
-    /// can be compared with the program's.
+    /// Whether cache and overlap are this machine's, so that the model's local time is comparable with the program's.
     pub(crate) own: bool,
 }
 
 pub(crate) struct Process {
     pub(crate) pid: Tid,
-    /// The process that forked this one, and the number of windows that it had been seen in by then. `None` if
-    /// this one was not forked, or executes another program since.
+    /// The process that forked this one, with the number of its windows at the fork. `None` if this process was not
+    /// forked, or has executed another program since.
     parent: Option<(Tid, u64)>,
     pub(crate) layout: Layout,
     placement: Placement,
@@ -86,24 +83,24 @@ pub(crate) struct Process {
     estimates: BTreeMap<PhaseId, WindowEstimate>,
     /// Registers that count instructions, by phase.
     progress: BTreeMap<PhaseId, Progress>,
-    /// Memory that it uses.
+    /// Memory that the process uses.
     locality: Locality,
     /// Number of windows when those of a phase were last analysed.
     renewed: BTreeMap<PhaseId, u64>,
     /// Lines that an event counted, and their CPU time in nanoseconds, by phase.
     counted: BTreeMap<PhaseId, (f64, f64)>,
-    /// How its phases go through memory, and number of threads that run at once.
+    /// Rates at which phases touch lines, and number of threads that run at once.
     phases: Phases,
     running: usize,
     next_maps: Instant,
-    /// CPU time of its threads, in nanoseconds. The next sample is due at `next_look_ns` of CPU
-    /// time, but not before `next_look`.
+    /// CPU time of all threads, in nanoseconds. The next sample is due at `next_sample_ns` of CPU
+    /// time, but not before `next_sample`.
     ran_ns: u64,
-    next_look_ns: u64,
-    next_look: Instant,
-    look_ns: u64,
+    next_sample_ns: u64,
+    next_sample: Instant,
+    interval_ns: u64,
     /// Whether the working set has been sampled.
-    looked: bool,
+    sampled: bool,
     /// Whether the last sample cleared the marks of touched pages.
     marks: bool,
 }
@@ -111,26 +108,26 @@ pub(crate) struct Process {
 /// Estimate from windows and a working set.
 pub(crate) struct WindowEstimate {
     pub(crate) estimate: Estimate,
-    /// The same with as few and as many misses as watched lines allow.
+    /// Estimates with the least and the largest miss rate of the watched lines' interval.
     pub(crate) bounds: Option<[Estimate; 2]>,
     pub(crate) machine: Machine,
     /// Time of an instruction natively, which bounded the misses, in nanoseconds.
     seen_ns: Option<f64>,
-    /// What decided how many lines miss, and whether the program is too fast for its pages.
+    /// Rule that decided the miss rate, and whether the program is too fast for its touched pages.
     pub(crate) judged: MissRule,
     doubtful: bool,
-    /// Delay of a nanosecond, and its bounds, with the number of the fabric's response that they are for.
+    /// Delay per nanosecond of CPU time, with its bounds, and the number of the fabric's response used for them.
     delay: Option<(u64, [f64; 3])>,
 }
 
-/// What decides how many of the lines that are new to a window miss the last level cache.
+/// Rule that decides how many of the lines new to a window miss the last level cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MissRule {
     /// The pages that were touched.
     Pages,
-    /// The lines that windows saw: the program uses few lines of the pages.
+    /// The lines that windows touched, because the program uses few lines of its pages.
     Lines,
-    /// How soon watched lines were touched again.
+    /// The reuse times of watched lines.
     Reuse,
     /// The program's speed on this machine.
     Time,
@@ -139,7 +136,7 @@ pub(crate) enum MissRule {
 }
 
 impl WindowEstimate {
-    /// Delay of a nanosecond of CPU time, and its bounds, for the fabric's response of that number.
+    /// Delay per nanosecond of CPU time, and its bounds, for the fabric's response number `number`.
     pub(crate) fn delay(&mut self, answers: &[PoolResponse], number: u64) -> [f64; 3] {
         let known = self.delay.filter(|(known, _)| *known == number);
         let (_, delay) = known.unwrap_or_else(|| {
@@ -179,15 +176,15 @@ impl Process {
             running: 1,
             next_maps: Instant::now(),
             ran_ns: 0,
-            next_look_ns: 0,
-            next_look: Instant::now(),
-            look_ns: FIRST_LOOK,
-            looked: false,
+            next_sample_ns: 0,
+            next_sample: Instant::now(),
+            interval_ns: FIRST_SAMPLE_NS,
+            sampled: false,
             marks: false,
         }
     }
 
-    /// A process that this one forked: it has the same memory, at the same places, and executes the same code.
+    /// A process that this one forked, with a copy of its memory, placement and code.
     pub(crate) fn forked(&self, pid: Tid) -> Process {
         Process {
             parent: Some((self.pid, self.estimator.windows())),
@@ -196,7 +193,7 @@ impl Process {
             progress: self.progress.clone(),
             locality: self.locality.clone(),
             phases: self.phases.clone(),
-            looked: self.looked,
+            sampled: self.sampled,
             ..Process::new(pid, self.placement)
         }
     }
@@ -206,15 +203,15 @@ impl Process {
         self.parent.map(|(parent, _)| parent)
     }
 
-    /// A process that this one forked has ended. If no window has been in this one since, what is known of the
-    /// code is what was known of it: it is true of the next one that is forked.
+    /// Takes over what a forked process that has ended learned of the code, if this process has had no window since the
+    /// fork. The next forked process begins with it.
     pub(crate) fn learn(&mut self, ended: Process) {
         if ended.parent == Some((self.pid, self.estimator.windows())) {
             self.estimator = ended.estimator;
             self.progress = ended.progress;
             self.locality = ended.locality;
             self.phases = ended.phases;
-            self.looked |= ended.looked;
+            self.sampled |= ended.sampled;
             self.estimates.clear();
         }
     }
@@ -225,7 +222,7 @@ impl Process {
         *self = Process::new(pid, self.placement);
     }
 
-    /// The machine as a program sees it that uses so much memory.
+    /// The machine as seen by a program that uses `bytes` of memory.
     fn machine(&self, facts: &Facts, bytes: u64) -> Machine {
         let (small, large) = (facts.small.at(bytes), facts.large.at(bytes));
         let lines = small.between(&large, self.locality.huge_share(), small.bytes);
@@ -251,10 +248,10 @@ impl Process {
         if let Ok(regions) = maps::regions(self.pid) {
             self.layout.update(&regions);
         }
-        self.next_maps = Instant::now() + MAPS_AGE.max(began.elapsed() * LOOK_COST);
+        self.next_maps = Instant::now() + MAPS_AGE.max(began.elapsed() * SAMPLING_COST);
     }
 
-    /// The pool of an address. If no known mapping has it, mappings are read again, once for each `again`.
+    /// The pool of an address. If no known mapping contains the address, mappings are read again, once for each `again`.
     pub(crate) fn pool_of(
         &mut self,
         address: u64,
@@ -273,9 +270,9 @@ impl Process {
 
     /// Samples the working set if that is due. If the kernel does not mark touched pages, all
     /// resident pages count as used.
-    pub(crate) fn look(&mut self, facts: &Facts) {
+    pub(crate) fn sample(&mut self, facts: &Facts) {
         let began = Instant::now();
-        if self.ran_ns < self.next_look_ns || began < self.next_look {
+        if self.ran_ns < self.next_sample_ns || began < self.next_sample {
             return;
         }
         let mut marked = Duration::ZERO;
@@ -289,22 +286,22 @@ impl Process {
                 marked = Duration::from_nanos((pages as f64 * facts.mark_ns) as u64);
             }
             let huge_share = found.huge as f64 / found.resident.max(1) as f64;
-            self.locality.look(used, huge_share, facts.llc_bytes);
+            self.locality.add_sample(used, huge_share, facts.llc_bytes);
         }
         self.marks = maps::clear_referenced(self.pid).is_ok();
         self.estimates.clear();
-        self.next_look = Instant::now() + (began.elapsed() + marked) * LOOK_COST;
-        self.next_look_ns = self.ran_ns + self.look_ns;
-        self.looked = true;
-        self.look_ns = LOOK.min(self.look_ns * 2);
+        self.next_sample = Instant::now() + (began.elapsed() + marked) * SAMPLING_COST;
+        self.next_sample_ns = self.ran_ns + self.interval_ns;
+        self.sampled = true;
+        self.interval_ns = SAMPLE_NS.min(self.interval_ns * 2);
     }
 
-    /// Adds CPU time of one of its threads, in nanoseconds.
+    /// Adds CPU time of a thread, in nanoseconds.
     pub(crate) fn ran(&mut self, ns: u64) {
         self.ran_ns += ns;
     }
 
-    /// Adds a window with the places that it stepped over, and returns the phase of its code.
+    /// Adds a window with the registers before each instruction, and returns the phase of its code.
     pub(crate) fn add(
         &mut self,
         trace: WindowTrace,
@@ -333,7 +330,7 @@ impl Process {
         Some(phase)
     }
 
-    /// Memory use of a window, by what is known of its lines now.
+    /// Memory use of a window, with the lines that are now known to be cached.
     fn analyse(
         &self,
         number: u64,
@@ -350,7 +347,7 @@ impl Process {
     fn renew(&mut self, phase: PhaseId, facts: &Facts, fabric: &dyn Fabric) {
         let now = self.estimator.windows();
         let then = self.renewed.get(&phase).copied().unwrap_or(0);
-        if now < then + (then / RENEWED).clamp(1, RENEWED_LATEST) {
+        if now < then + (then / REANALYSIS_GROWTH).clamp(1, REANALYSIS_WINDOWS) {
             return;
         }
         self.renewed.insert(phase, now);
@@ -384,7 +381,7 @@ impl Process {
         facts: &Facts,
         fabric: &dyn Fabric,
     ) -> Option<&mut WindowEstimate> {
-        if !self.looked {
+        if !self.sampled {
             return None;
         }
         self.renew(phase, facts, fabric);
@@ -400,18 +397,17 @@ impl Process {
         self.estimates.get_mut(&phase)
     }
 
-    /// Lines new to windows in a nanosecond of CPU time in a phase, in which as many instructions are executed
-    /// as registers tell.
+    /// Lines new to windows per nanosecond of CPU time in a phase, at the pace of instructions counted by registers.
     fn rate(&self, phase: PhaseId, facts: &Facts, pace: Option<f64>) -> Option<f64> {
         let machine = self.machine(facts, self.locality.working_set());
         let estimate = self.estimator.estimate(phase, &machine, 1.0)?;
-        let told = pace.map_or(1.0, |pace| pace * estimate.instruction_ns());
+        let scale = pace.map_or(1.0, |pace| pace * estimate.instruction_ns());
         let lines: f64 = estimate.rates.iter().map(|rate| rate.reads).sum();
-        Some(lines * told)
+        Some(lines * scale)
     }
 
-    /// A thread watches lines that a window left, as far apart as possible, until it has so many breakpoints. Only
-    /// those are watched for which the processor has a breakpoint.
+    /// Makes a thread watch lines that a window left, evenly chosen, until it has `most` breakpoints. Lines for which the
+    /// processor has no breakpoint are skipped.
     pub(crate) fn watch(
         &mut self,
         tid: Tid,
@@ -445,8 +441,8 @@ impl Process {
         }
     }
 
-    /// Tells what is known of the lines that a thread watches.
-    pub(crate) fn tell(&mut self, thread: &mut Thread) {
+    /// Records the state of the lines that a thread watches.
+    pub(crate) fn record_watches(&mut self, thread: &mut Thread) {
         if thread.watched.is_empty() {
             return;
         }
@@ -455,22 +451,22 @@ impl Process {
             true => horizon.map_or(f64::INFINITY, |horizon| WATCHED_HORIZONS * horizon),
             false => 0.0,
         };
-        if thread.tell(&mut self.locality.times, longest) {
+        if thread.record_watches(&mut self.locality.times, longest) {
             self.estimates.clear();
         }
     }
 
-    /// One of its threads spent that CPU time in a phase, in nanoseconds.
+    /// Adds CPU time of a thread in a phase, in nanoseconds.
     pub(crate) fn ran_in(&mut self, phase: PhaseId, ns: f64) {
         self.phases.ran(phase, ns);
     }
 
-    /// As many threads run at once.
+    /// Sets the number of threads that run at once.
     pub(crate) fn runs(&mut self, threads: usize) {
         self.running = threads;
     }
 
-    /// An event counted so many lines in CPU time of a phase.
+    /// Adds lines that an event counted in CPU time of a phase.
     pub(crate) fn count(&mut self, phase: PhaseId, lines: f64, ns: f64) {
         let (all, all_ns) = self.counted.entry(phase).or_default();
         let before = *all / all_ns.max(1.0);
@@ -482,7 +478,7 @@ impl Process {
         }
     }
 
-    /// The estimate with as many misses as an event counted. `None` if none counts.
+    /// The estimate with as many misses as an event counted. `None` without such an event.
     fn by_count(
         &self,
         phase: PhaseId,
@@ -494,8 +490,8 @@ impl Process {
         let pace = self.progress.get(&phase).and_then(Progress::pace);
         let of = |chance| self.estimator.estimate(phase, &machine, chance);
         let reads = |estimate: &Estimate| {
-            let told = pace.map_or(1.0, |pace| pace * estimate.instruction_ns());
-            told * estimate.rates.iter().map(|rate| rate.reads).sum::<f64>()
+            let scale = pace.map_or(1.0, |pace| pace * estimate.instruction_ns());
+            scale * estimate.rates.iter().map(|rate| rate.reads).sum::<f64>()
         };
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..COUNTED_HALVINGS {
@@ -516,9 +512,8 @@ impl Process {
         })
     }
 
-    /// Estimates how many lines miss in a phase, an instruction of which takes `seen_ns` natively. Touched
-    /// pages decide, or the lines in them that windows saw, or how much memory a program of that speed
-    /// uses. No more lines miss than fit in the program's time.
+    /// Estimates how many lines miss in a phase, an instruction of which takes `seen_ns` natively. [`MissRule`] has the
+    /// methods. No more lines miss than fit in the program's time.
     fn judge(&self, phase: PhaseId, facts: &Facts, seen_ns: Option<f64>) -> Option<WindowEstimate> {
         let machine = self.machine(facts, self.locality.working_set());
         if let Some(known) = self.by_count(phase, machine, seen_ns) {
@@ -530,7 +525,8 @@ impl Process {
         let missing = |chance| self.locality.chance_of_unshared(chance, part);
         let by_pages = self.chance();
         let mut estimate = of(missing(by_pages))?;
-        let doubtful = seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT * seen_ns);
+        let doubtful =
+            seen_ns.is_some_and(|seen_ns| estimate.instruction_ns() > DOUBT_FACTOR * seen_ns);
         let mut chance = by_pages;
         let mut judged = MissRule::Pages;
         if watched.is_some() {
@@ -548,9 +544,9 @@ impl Process {
         if matches!(judged, MissRule::Lines | MissRule::Time) {
             estimate = of(missing(chance))?;
         }
-        // Where nothing counts, the line times of this machine give the time of an instruction.
+        // Without counted instructions, the line times of this machine give the time of an instruction.
         let most_ns = match facts.own {
-            true => SLACK * seen_ns.unwrap_or(estimate.instruction_ns()),
+            true => SLACK_FACTOR * seen_ns.unwrap_or(estimate.instruction_ns()),
             false => f64::INFINITY,
         };
         if estimate.model_instruction_ns() > most_ns {
@@ -576,8 +572,8 @@ impl Process {
         })
     }
 
-    /// Probability that a line misses in a working set in which an instruction takes that long on this
-    /// machine. `None` if the program does not wait for its misses one by one.
+    /// Probability that a line misses in the working set with which an instruction takes `seen_ns` on this machine.
+    /// `None` if the program does not wait for its misses one by one.
     fn chance_by_speed(
         &self,
         phase: PhaseId,
@@ -586,13 +582,13 @@ impl Process {
         estimate: &Estimate,
     ) -> Option<f64> {
         let sum = |of: fn(&Rate) -> f64| estimate.rates.iter().map(of).sum::<f64>();
-        if sum(|rate| rate.waits) < ALONE * sum(|rate| rate.reads) {
+        if sum(|rate| rate.waits) < SERIAL_MISS_SHARE * sum(|rate| rate.reads) {
             return None;
         }
         let takes_longer = |bytes: f64| {
             let machine = self.machine(facts, bytes as u64);
             let estimate = self.estimator.estimate(phase, &machine, 1.0);
-            estimate.is_some_and(|estimate| estimate.instruction_ns() > SLACK * seen_ns)
+            estimate.is_some_and(|estimate| estimate.instruction_ns() > SLACK_FACTOR * seen_ns)
         };
         // By the logarithm, as line times are measured.
         let (mut low, mut high) = (1.0_f64, self.locality.working_set().max(2) as f64);
@@ -606,15 +602,14 @@ impl Process {
         Some(self.locality.chance_of(high as u64))
     }
 
-    /// What watched lines say of a phase. Where the cache holds all pages that were touched, nothing misses, and
-    /// the order of touches does not matter.
+    /// Miss rate of a phase by watched lines. `None` if too few are known, or if the cache holds all touched pages.
     fn watched(&self, phase: PhaseId) -> Option<WatchedPhase> {
         let matters = self.chance() > 0.0;
         let watched = || self.locality.watched(phase, &self.phases, self.running);
         matters.then(watched).flatten()
     }
 
-    /// Whether more windows may soon say which lines of a phase are in the cache.
+    /// Whether more windows may soon decide which lines of a phase are in the cache.
     pub(crate) fn is_undecided(&self, phase: PhaseId) -> bool {
         if !self.counted.is_empty() {
             return false;
@@ -630,8 +625,8 @@ impl Process {
         known.is_some_and(|known| known.doubtful)
     }
 
-    /// Whether more windows may tell how many lines of the pages the last window's phase uses, and
-    /// whether its speed says that pages mislead.
+    /// Whether more windows may decide how many lines of its pages the last window's phase uses, and whether its speed
+    /// contradicts the touched pages.
     pub(crate) fn wants_windows(&self) -> (bool, bool) {
         let last = self.estimator.last();
         let last = last.filter(|phase| self.is_undecided(*phase));
@@ -641,7 +636,7 @@ impl Process {
 
     /// Whether the kernel refused to mark touched pages.
     pub(crate) fn is_unmarked(&self) -> bool {
-        self.looked && !self.marks
+        self.sampled && !self.marks
     }
 
     /// Probability that a line not touched lately is not in the last level cache.

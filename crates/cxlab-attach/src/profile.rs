@@ -23,10 +23,10 @@ use space::{Change, Pid};
 
 /// Most loads that are kept (*assumed*: about a GiB).
 const MOST_LOADS: usize = 1 << 24;
-/// Most calls that lead to a load (*assumed*: as many as perf records unless it is told otherwise).
+/// Most calls that lead to a load (*assumed*: perf's default).
 const MOST_CALLS: usize = 127;
 
-/// What an event is used for.
+/// Use of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -34,7 +34,7 @@ pub enum Role {
     Loads {
         /// Whether each load that it samples missed all caches.
         misses_only: bool,
-        /// Whether the processor looks at some loads only, so that there are more than the period says.
+        /// Whether the processor samples from a part of the loads, so that there are more loads than the period implies.
         some_only: bool,
     },
     /// Counts lines that are read from memory, by prefetchers too.
@@ -47,7 +47,7 @@ pub enum Role {
     Cycles,
     /// Counts nanoseconds of CPU time.
     Clock,
-    /// The event says nothing of memory.
+    /// The event does not concern memory.
     Unused,
 }
 
@@ -63,7 +63,7 @@ impl Role {
         matches!(self, Role::Loads { .. })
     }
 
-    /// Whether it samples loads, of which the processor looks at some only.
+    /// Whether the event samples loads, from a part of all loads.
     pub(crate) fn is_some_loads(self) -> bool {
         matches!(self, Role::Loads { some_only, .. } if some_only)
     }
@@ -73,7 +73,7 @@ const LOADS: Role = Role::loads(false, false);
 const SOME_LOADS: Role = Role::loads(false, true);
 pub(crate) const MISSES: Role = Role::loads(true, false);
 
-/// What an event is used for, by its number or else by its name.
+/// Use of an event, by its number or else by its name.
 ///
 /// Sources: Intel SDM volume 3B and the event lists of Linux 6.12 (`tools/perf/pmu-events/arch/x86`).
 pub fn role(event: &Event) -> Role {
@@ -128,13 +128,13 @@ fn by_name(name: &str) -> Role {
     known.map_or(Role::Unused, |(_, role)| role)
 }
 
-/// Why a profile does not say what CXL memory would cost.
+/// Reason why a profile does not give the cost of CXL memory.
 #[derive(thiserror::Error, Debug)]
 pub enum ProfileError {
-    /// Its file cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It lacks something: what was found, and what is needed.
+    /// The profile lacks data. The message has what was found and what is needed.
     #[error("{0}")]
     Lacks(String),
 }
@@ -144,24 +144,24 @@ pub enum ProfileError {
 pub struct EventUse {
     /// Name of the event, as perf writes it.
     pub name: String,
-    /// What it is used for.
+    /// Use of the event.
     pub role: Role,
-    /// Number of its samples, of the processes that are looked at.
+    /// Number of samples of the selected processes.
     pub samples: u64,
-    /// Number of events that they stand for.
+    /// Number of events that the samples stand for.
     pub events: f64,
-    /// Whether the event was counted, and not sampled.
+    /// Whether the event was counted instead of sampled.
     pub counted: bool,
 }
 
-/// Loads that found their data in one place.
+/// Loads with one source of data.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct FoundSum {
     /// Number of samples.
     pub samples: u64,
-    /// Number of loads that they stand for.
+    /// Number of loads that the samples stand for.
     pub loads: f64,
-    /// Mean time of a load, in cycles; 0 if the samples do not say.
+    /// Mean time of a load in cycles, or 0 if it is unknown.
     pub mean_cycles: f64,
 }
 
@@ -172,27 +172,27 @@ struct Load {
     pid: Pid,
     ip: u64,
     address: u64,
-    /// Number of loads that it stands for.
+    /// Number of loads that the sample stands for.
     loads: f64,
-    /// Its time in cycles, and that by which it retired late.
+    /// Time of the load, and delay of its retirement, in cycles.
     cycles: u32,
     retire_cycles: u16,
-    /// Whether the load asked for its line, and did not merge with a fill of it.
+    /// Whether the load requested its line, and did not merge with a fill in flight.
     is_miss: bool,
-    /// Number of the calls that led there.
+    /// Number of the list of calls that led to the load.
     calls: u32,
 }
 
-/// What samples a profile has.
+/// Summary of a profile's samples.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct Samples {
-    /// Name of the machine that it is of, if that is known.
+    /// Name of the machine, if it is known.
     pub host: Option<String>,
-    /// Name of its processor, if that is known.
+    /// Name of the processor, if it is known.
     pub processor: Option<String>,
     /// Events, in the file's order.
     pub events: Vec<EventUse>,
-    /// Loads by where they found their data.
+    /// Loads by the source of their data.
     pub found: BTreeMap<String, FoundSum>,
     /// Number of records that were lost.
     pub lost: u64,
@@ -205,7 +205,7 @@ pub struct Samples {
 /// Samples of a program.
 #[derive(Clone, Default, Debug)]
 pub struct Profile {
-    /// What there is.
+    /// Summary of the samples.
     pub samples: Samples,
     loads: Vec<Load>,
     calls: Vec<Vec<u64>>,
@@ -215,7 +215,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Reads a file, of one process if `only` says which.
+    /// Reads a file. With `only`, records of other processes are skipped.
     ///
     /// # Errors
     /// [`ProfileError`]: the file is damaged, or has no samples of loads with their addresses.
@@ -228,8 +228,8 @@ impl Profile {
         reader.profile.samples.processor = file.processor.clone();
         let mut wrong = None;
         file.records(&mut |event, time, record| {
-            let heard = reader.hear(event, time, record);
-            wrong = heard.err();
+            let recorded = reader.record(event, time, record);
+            wrong = recorded.err();
             wrong.is_none()
         })?;
         if let Some(wrong) = wrong {
@@ -249,7 +249,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Number of events of that kind, and the part of it that is open because they were sampled. `None` without any.
+    /// Number of events with that use, and its uncertainty because of sampling. `None` without such events.
     fn sum(&self, role: Role) -> Option<(f64, f64)> {
         let events = self.samples.events.iter().filter(|one| one.role == role);
         let seen = events.filter(|event| event.samples > 0 || event.counted);
@@ -260,21 +260,21 @@ impl Profile {
         (!seen.is_empty()).then_some((all, open))
     }
 
-    /// Whether the processor looked at some loads only.
+    /// Whether the processor sampled from a part of the loads.
     fn is_of_some_loads(&self) -> bool {
         let of_some = |event: &EventUse| event.samples > 0 && event.role.is_some_loads();
         self.samples.events.iter().any(of_some)
     }
 }
 
-/// Makes a profile of records, one after the other.
+/// Builds a profile from records.
 pub struct ProfileReader {
     profile: Profile,
-    /// Events after which each event is sampled. `None` if each sample says it.
+    /// Sampling period of each event, in events. `None` if each sample has its own.
     periods: Vec<Option<u64>>,
     only: Option<Pid>,
     calls: IndexSet<Vec<u64>>,
-    /// Number of records, which stands for their time if they have none.
+    /// Number of records, which replaces their time if they have none.
     records: u64,
     times: Option<(u64, u64)>,
     cycles: BTreeMap<String, f64>,
@@ -285,7 +285,7 @@ const NEEDED: &str = "needed are samples of loads with their addresses, for exam
                       `perf record -d -W -e ibs_op//` on AMD's";
 
 impl ProfileReader {
-    /// A profile without records of these events, of one process if `only` says which.
+    /// A reader for records of the events `known`. With `only`, records of other processes are skipped.
     ///
     /// # Errors
     /// [`ProfileError::Lacks`]: no event samples loads with their addresses.
@@ -293,7 +293,7 @@ impl ProfileReader {
         ProfileReader::of(known.iter().map(|event| (event, role(event))), only)
     }
 
-    /// The same of events that are used so.
+    /// Like [`ProfileReader::new`], with the use of each event given.
     ///
     /// # Errors
     /// As [`ProfileReader::new`] has them.
@@ -350,11 +350,11 @@ impl ProfileReader {
         })
     }
 
-    /// Takes a record of an event, by its number, and when it was written in nanoseconds.
+    /// Adds a record of an event, by the event's number, with its time in nanoseconds.
     ///
     /// # Errors
     /// [`ProfileError::Lacks`]: there are too many sampled misses.
-    pub fn hear(
+    pub fn record(
         &mut self,
         event: usize,
         time: Option<u64>,
@@ -383,13 +383,14 @@ impl ProfileReader {
         Ok(())
     }
 
-    /// An event was counted so often, and is not sampled.
+    /// Adds `events` occurrences of an event that is counted instead of sampled.
     pub fn count(&mut self, event: usize, events: f64) {
         let of = &mut self.profile.samples.events[event];
         of.events += events;
         of.counted = true;
     }
 
+    /// Adds a sample to the sums by source of data, and keeps sampled misses in user space.
     fn sample(&mut self, event: usize, at: u64, sample: &Sample<'_>) -> Result<(), ProfileError> {
         // The kernel's own threads have the process 0 or no program's memory.
         if self.only.is_some_and(|only| only != sample.pid) || sample.pid <= 0 {
@@ -432,7 +433,7 @@ impl ProfileReader {
         *self.cycles.entry(name).or_default() += of * f64::from(weight.cycles);
         let is_miss = matches!(found, LoadOrigin::Memory { .. });
         let address = sample.address.filter(|address| *address > 0);
-        let Some(address) = address.filter(|_| is_miss || found == LoadOrigin::UnderWay) else {
+        let Some(address) = address.filter(|_| is_miss || found == LoadOrigin::InFlight) else {
             return Ok(());
         };
         if in_kernel {
@@ -475,17 +476,17 @@ impl ProfileReader {
     }
 }
 
-/// The word for the last level cache.
+/// Name of the last level cache as a source of data.
 const LAST_LEVEL: &str = "L3";
 
-/// The word for where a load found its data.
+/// Name of a source of data, as a key in reports.
 fn name_of(found: LoadOrigin) -> &'static str {
     match found {
         LoadOrigin::Cache(1) => "L1",
         LoadOrigin::Cache(2) => "L2",
         LoadOrigin::Cache(3) => LAST_LEVEL,
         LoadOrigin::Cache(_) => "L4",
-        LoadOrigin::UnderWay => "under way",
+        LoadOrigin::InFlight => "under way",
         LoadOrigin::OtherCache => "another core's cache",
         LoadOrigin::Memory { cxl: true, .. } => "CXL memory",
         LoadOrigin::Memory { remote: true, .. } => "another node's memory",

@@ -21,9 +21,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Number of general registers, without the stack pointer.
-pub const GENERAL: usize = 15;
+pub const GENERAL_REGISTERS: usize = 15;
 /// Values of the general registers.
-pub type Values = [u64; GENERAL];
+pub type Values = [u64; GENERAL_REGISTERS];
 
 /// Place of a thread: its next instruction, and the registers before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,40 +34,38 @@ pub struct ThreadPlace {
     pub values: Values,
 }
 
-/// Changes in one direction that a register must show if its steps differ, and if all of them are
-/// equal. (Of 8 random values, one in 20,160 moves in one direction.)
-const UNEQUAL: u32 = 8;
-const EQUAL: u32 = 3;
-/// Number of windows of a piece of code that count, the most recent ones. Second, largest ratio
-/// between their distances per instruction (*assumed*).
-const RECENT: usize = 4;
-const ALIKE: f64 = 2.0;
-/// Steps of a register between two samples that are needed to count. From there on, one step more
-/// or less says little.
-const STEPS: f64 = 16.0;
+/// Fewest changes of a register in one direction, if its steps vary and if they are equal. (One in 20,160 sequences of 8
+/// random values is monotonic.)
+const MIN_VARYING: u32 = 8;
+const MIN_EQUAL: u32 = 3;
+/// Number of most recent windows of a phase that count, and largest ratio between a register's distances per instruction
+/// in them (*assumed*).
+const RECENT_WINDOWS: usize = 4;
+const MAX_PACE_RATIO: f64 = 2.0;
+/// Fewest steps of a register between two samples for a count. With more steps, an error of one step matters little.
+const MIN_STEPS: f64 = 16.0;
 /// Most instructions in a nanosecond: eight a cycle at 5 GHz (*assumed*).
 const MOST_PER_NS: f64 = 40.0;
 /// Most instructions as a multiple of the recent pace of the same code (*assumed*). A larger number
-/// is a jump. After `JUMPS` jumps in a row, the code is other code or runs faster.
-const JUMP: f64 = 8.0;
-const JUMPS: u32 = 2;
+/// is a jump. After `MAX_JUMPS` jumps in a row, the code is other code or runs faster.
+const JUMP_FACTOR: f64 = 8.0;
+const MAX_JUMPS: u32 = 2;
 /// Least CPU time of an interval that is counted, in nanoseconds.
 const LEAST_NS: f64 = 200e3;
 /// Time between samples at level 0. Each level doubles it. At the last level, no samples
 /// are taken for counting.
-const SHORTEST: Duration = Duration::from_millis(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 const LEVELS: u32 = 3;
-/// Number of intervals that are remembered, and number from which on they decide. Of `REMEMBERED`
-/// intervals a fourth may have the wrong direction, and of fewer one. (A register that moves both
-/// ways equally passes in one of 26 cases, and not for long.)
-const REMEMBERED: usize = 16;
-const DECIDING: usize = 8;
+/// Number of intervals in the history of a register, and fewest that decide. A fourth of `MAX_INTERVALS` intervals may
+/// have the wrong direction, and one of fewer. (A register with random directions passes in one of 26 cases.)
+const MAX_INTERVALS: usize = 16;
+const MIN_INTERVALS: usize = 8;
 /// Samples without a counting register after which sampling pauses, and the number of samples that
 /// the pause leaves out.
-const TRIES: u32 = 40;
-const PAUSE: u32 = 200;
+const SAMPLES_BEFORE_PAUSE: u32 = 40;
+const PAUSE_SAMPLES: u32 = 200;
 /// Factor on the counted sums at each further interval (*assumed*).
-const KEPT: f64 = 0.75;
+const DECAY: f64 = 0.75;
 
 /// A register that only moves in one direction in a window.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,7 +80,7 @@ pub struct Advance {
     pub changes: u32,
     /// Number of instructions.
     pub instructions: u64,
-    /// Addresses of the instructions at which the register has that meaning.
+    /// Addresses of the instructions at which the register counts.
     pub at: BTreeSet<u64>,
 }
 
@@ -120,7 +118,7 @@ impl Visits {
     }
 
     fn goes_one_way(&self) -> bool {
-        let enough = if self.unequal { UNEQUAL } else { EQUAL };
+        let enough = if self.unequal { MIN_VARYING } else { MIN_EQUAL };
         !self.both_ways && self.changes >= enough
     }
 
@@ -149,7 +147,7 @@ pub fn advances(steps: &[ThreadPlace]) -> Vec<Advance> {
     };
     let sequence: Vec<usize> = steps.iter().map(number).collect();
     let of = |register| advance(steps, &sequence, &codes, register);
-    (0..GENERAL).filter_map(of).collect()
+    (0..GENERAL_REGISTERS).filter_map(of).collect()
 }
 
 /// The advance of one register. The instruction that saw it move in one direction for longest
@@ -234,8 +232,8 @@ struct Pace {
 
 impl Pace {
     fn add(&mut self, instructions: f64, cpu_ns: f64) {
-        self.instructions = KEPT * self.instructions + instructions;
-        self.cpu_ns = KEPT * self.cpu_ns + cpu_ns;
+        self.instructions = DECAY * self.instructions + instructions;
+        self.cpu_ns = DECAY * self.cpu_ns + cpu_ns;
     }
 
     /// Instructions in a nanosecond.
@@ -263,9 +261,9 @@ struct Tally {
 fn counts(ways: &VecDeque<bool>) -> bool {
     let wrong = ways.iter().filter(|right| !**right).count();
     match ways.len() {
-        ..DECIDING => false,
-        DECIDING..REMEMBERED => wrong <= 1,
-        _ => wrong <= REMEMBERED / 4,
+        ..MIN_INTERVALS => false,
+        MIN_INTERVALS..MAX_INTERVALS => wrong <= 1,
+        _ => wrong <= MAX_INTERVALS / 4,
     }
 }
 
@@ -278,7 +276,7 @@ impl Tally {
         }
         for one in counted {
             let ways = self.ways.entry(one.register).or_default();
-            if ways.len() == REMEMBERED {
+            if ways.len() == MAX_INTERVALS {
                 ways.pop_front();
             }
             ways.push_back(one.is_right(cpu_ns));
@@ -308,44 +306,44 @@ impl Tally {
     fn is_jump(&mut self, instructions: f64, cpu_ns: f64) -> bool {
         let far = self.is_far(instructions, cpu_ns);
         self.jumps = if far { self.jumps + 1 } else { 0 };
-        if self.jumps > JUMPS {
+        if self.jumps > MAX_JUMPS {
             (self.jumps, self.pace, self.plain) = (0, Pace::default(), Pace::default());
             return false;
         }
         far
     }
 
-    /// Whether that is far more than the recent pace gives.
+    /// Whether the number of instructions far exceeds the recent pace.
     fn is_far(&self, instructions: f64, cpu_ns: f64) -> bool {
         let pace = self.pace.per_ns();
-        pace.is_some_and(|pace| instructions > JUMP * pace * cpu_ns)
+        pace.is_some_and(|pace| instructions > JUMP_FACTOR * pace * cpu_ns)
     }
 
     /// Adapts how often samples are taken to the last intervals.
     fn change_level(&mut self) {
         let all = self.ways.values();
         let clean =
-            |ways: &VecDeque<bool>| ways.len() == REMEMBERED && ways.iter().all(|right| *right);
+            |ways: &VecDeque<bool>| ways.len() == MAX_INTERVALS && ways.iter().all(|right| *right);
         if all.clone().any(clean) && self.level < LEVELS {
             self.level += 1;
-            // Half of the history is kept, so `DECIDING` further right intervals lead to the next level.
+            // Half of the history is kept, so `MIN_INTERVALS` further right intervals lead to the next level.
             self.ways
                 .values_mut()
-                .for_each(|ways| ways.truncate(DECIDING));
+                .for_each(|ways| ways.truncate(MIN_INTERVALS));
         }
         if self.ways.values().any(counts) {
             self.tries = 0;
             return;
         }
         self.tries += 1;
-        let wrong = |ways: &VecDeque<bool>| ways.len() >= DECIDING;
+        let wrong = |ways: &VecDeque<bool>| ways.len() >= MIN_INTERVALS;
         if self.level > 0 && self.ways.values().any(wrong) {
             self.level -= 1;
             self.tries = 0;
             self.ways.clear();
-        } else if self.tries >= TRIES {
+        } else if self.tries >= SAMPLES_BEFORE_PAUSE {
             *self = Tally {
-                pause: PAUSE,
+                pause: PAUSE_SAMPLES,
                 ..Tally::default()
             };
         }
@@ -366,7 +364,7 @@ impl Progress {
         if advances.is_empty() {
             return;
         }
-        if self.recent.len() == RECENT {
+        if self.recent.len() == RECENT_WINDOWS {
             self.recent.pop_front();
         }
         self.recent.push_back(advances);
@@ -377,7 +375,7 @@ impl Progress {
     pub fn again(&self) -> Option<Duration> {
         let tally = &self.tally;
         let worth = self.may_count() && tally.pause == 0 && tally.level < LEVELS;
-        worth.then(|| SHORTEST * (1 << tally.level))
+        worth.then(|| SHORTEST_INTERVAL * (1 << tally.level))
     }
 
     /// Whether the pace is unknown but may soon be known.
@@ -405,7 +403,7 @@ impl Progress {
         self.tally.take(&counted, cpu_ns, plain)
     }
 
-    /// Like [`Progress::count`], for an interval from before it was known what counts or which code
+    /// Like [`Progress::count`], for an interval before the counting registers or the code were known.
     /// it was. The tally does not change.
     pub fn count_late(&self, from: &ThreadPlace, to: &ThreadPlace, cpu_ns: f64) -> Option<f64> {
         if !self.may_count() {
@@ -431,7 +429,7 @@ impl Progress {
 
     fn counted(&self, from: &ThreadPlace, to: &ThreadPlace) -> Vec<CountedInterval> {
         let of = |register| self.counted_by(register, from, to);
-        (0..GENERAL).filter_map(of).collect()
+        (0..GENERAL_REGISTERS).filter_map(of).collect()
     }
 
     fn counted_by(
@@ -452,13 +450,13 @@ impl Progress {
         let rate = |one: &Advance| one.by as f64 / one.instructions as f64;
         let least = seen().map(rate).fold(f64::INFINITY, f64::min);
         let most = seen().map(rate).fold(0.0, f64::max);
-        if most > ALIKE * least {
+        if most > MAX_PACE_RATIO * least {
             return None;
         }
         let sum = |of: fn(&Advance) -> f64| seen().map(of).sum::<f64>();
         let by = sum(|one| one.by as f64);
         let way = way(up, from.values[register], to.values[register])?;
-        if way.abs() < STEPS * by / sum(|one| f64::from(one.changes)) {
+        if way.abs() < MIN_STEPS * by / sum(|one| f64::from(one.changes)) {
             return None;
         }
         Some(CountedInterval {

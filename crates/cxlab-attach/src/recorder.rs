@@ -19,15 +19,14 @@ use crate::sites::Tables;
 use crate::stack::Stacks;
 use crate::sys::{Registers, Tid};
 
-/// Windows of a piece of code that are kept (*assumed*: four times as many as an estimate uses).
-const KEPT: usize = 16;
-/// Most places, lists of calls, and objects that are told apart. Later ones are unknown (*assumed*: some
-/// tens of MiB).
-const MOST: usize = 1 << 17;
+/// Number of windows kept of a phase (*assumed*: four times as many as an estimate uses).
+const WINDOWS_PER_PHASE: usize = 16;
+/// Most distinct places, lists of calls, and objects. Later ones are unknown (*assumed*: some tens of MiB).
+const MAX_ENTRIES: usize = 1 << 17;
 
 /// The number of a thing, or 0 where there are too many.
 fn number<T: Eq + Hash>(numbers: &mut IndexSet<T>, thing: T) -> u32 {
-    match numbers.len() == MOST {
+    match numbers.len() == MAX_ENTRIES {
         true => numbers.get_index_of(&thing).unwrap_or(0) as u32,
         false => numbers.insert_full(thing).0 as u32,
     }
@@ -44,7 +43,7 @@ struct FollowedProcess {
     sites: BTreeMap<u32, u32>,
 }
 
-/// What a piece of CPU time was priced at.
+/// A piece of CPU time with its price.
 pub(crate) struct PricedTime<'a> {
     pub(crate) instructions: f64,
     pub(crate) cpu_ns: f64,
@@ -56,7 +55,7 @@ pub(crate) struct PricedTime<'a> {
 
 #[derive(Default)]
 pub(crate) struct Recorder {
-    /// The library that tells allocation sites, if it was loaded into the program.
+    /// The library that records allocation sites, if it was loaded into the program.
     library: Option<PathBuf>,
     images: Images,
     places: IndexSet<CodePlace>,
@@ -78,8 +77,8 @@ fn all_of(pid: Tid) -> RangeInclusive<(Tid, PhaseId)> {
     (pid, PhaseId::MIN)..=(pid, PhaseId::MAX)
 }
 
-/// Drops the window that stands for least, whose part goes to one beside it. The last two stay, of which
-/// nobody knows yet what they will stand for.
+/// Drops the window with the smallest weight, which is added to a neighbour's. The weights of the last two windows are
+/// not final, so these are kept.
 fn make_room(windows: &mut Vec<WindowRecord>) {
     let known = windows.len().saturating_sub(2);
     let least = (0..known).min_by(|one, other| {
@@ -93,8 +92,8 @@ fn make_room(windows: &mut Vec<WindowRecord>) {
     beside.stands_for += gone.stands_for;
 }
 
-/// Finds the lines of a process's windows that are in a cache, as the estimate of the run did: each window is
-/// compared with those that were taken nearest to it.
+/// Finds the cached lines of a process's windows as the run's estimate did, by comparing each window with those taken
+/// nearest to it.
 fn find_cached(mut windows: Vec<&mut WindowRecord>) {
     windows.sort_by_key(|window| window.number);
     let lines = |window: &&mut WindowRecord| touched(&window.steps).into_keys().collect();
@@ -143,7 +142,7 @@ impl Recorder {
         process.mappings = mappings;
     }
 
-    /// The calls that led to a stopped thread's place.
+    /// Number of the list of calls that led to a stopped thread's instruction.
     pub(crate) fn stack(&mut self, pid: Tid, tid: Tid, registers: &Registers) -> StackId {
         self.refresh(pid);
         let Some(process) = self.processes.get_mut(&pid) else {
@@ -235,7 +234,7 @@ impl Recorder {
         Some(Object::Allocated(stack))
     }
 
-    /// Keeps a window of a piece of code, in the place of the one that stands for least.
+    /// Keeps a window of a phase, and drops the one with the smallest weight if there are too many.
     pub(crate) fn window(
         &mut self,
         pid: Tid,
@@ -274,13 +273,13 @@ impl Recorder {
             ..WindowRecord::default()
         };
         let record = self.open.entry((pid, phase)).or_default();
-        if record.windows.len() == KEPT {
+        if record.windows.len() == WINDOWS_PER_PHASE {
             make_room(&mut record.windows);
         }
         record.windows.push(window);
     }
 
-    /// CPU time of a process got a price.
+    /// Records CPU time of a process that got a price.
     pub(crate) fn priced(&mut self, pid: Tid, phase: PhaseId, priced: &PricedTime<'_>) {
         let record = self.open.entry((pid, phase)).or_default();
         record.instructions += priced.instructions;
@@ -296,13 +295,13 @@ impl Recorder {
         stack.delay_ns += priced.delay_ns;
     }
 
-    /// The fabric was asked for `threads` threads, which ran for so long without being held.
+    /// Records a request to the fabric for `threads` threads, which ran for `running_ns` without being held.
     pub(crate) fn asked(&mut self, threads: usize, running_ns: f64) {
         self.running_ns += running_ns;
         self.thread_ns += running_ns * threads as f64;
     }
 
-    /// A process forked another one, which executes the same code: what windows saw of it is true there too.
+    /// Copies the windows of a process to a forked one, which executes the same code.
     pub(crate) fn forked(&mut self, parent: Tid, child: Tid) {
         let known = self.open.range(all_of(parent));
         let known: Vec<(PhaseId, Vec<WindowRecord>)> = known
@@ -320,7 +319,7 @@ impl Recorder {
         }
     }
 
-    /// The process executes another program, or has ended.
+    /// Completes the record of a process that executes another program or has ended.
     pub(crate) fn end(&mut self, pid: Tid) {
         self.processes.remove(&pid);
         let phases = self.open.range(all_of(pid)).map(|(key, _)| *key);
@@ -332,7 +331,7 @@ impl Recorder {
         self.done.append(&mut ended);
     }
 
-    /// What was kept.
+    /// The recording.
     pub(crate) fn finish(
         mut self,
         overlap: Overlap,
@@ -341,12 +340,12 @@ impl Recorder {
     ) -> Recording {
         let processes: BTreeSet<Tid> = self.open.keys().map(|(pid, _)| *pid).collect();
         processes.into_iter().for_each(|pid| self.end(pid));
-        // Code that asked for nothing and has no price says nothing.
+        // Code without a price contributes nothing.
         self.done.retain(|record| record.instructions > 0.0);
         let numbers = [self.places.len(), self.stacks.len(), self.objects.len()];
-        if numbers.contains(&MOST) {
+        if numbers.contains(&MAX_ENTRIES) {
             notes.push(format!(
-                "more than {MOST} places, lists of calls or objects: later ones are unknown"
+                "more than {MAX_ENTRIES} places, lists of calls or objects: later ones are unknown"
             ));
         }
         Recording {

@@ -13,7 +13,7 @@ use crate::model::{Overlap, Step};
 use crate::placement::{Layout, Placement, Region};
 use crate::share;
 
-/// Number of the format. A change needs another number.
+/// Version of the format.
 pub const FORMAT: u32 = 2;
 
 /// Number of a list of calls in [`Recording::stacks`]; 0 is the empty one.
@@ -22,14 +22,14 @@ pub type StackId = u32;
 /// A place in a program's code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct CodePlace {
-    /// Number of the file that it is from ([`Recording::images`]). `None` for code that is from no file, such
+    /// Number of the code's file ([`Recording::images`]). `None` for code without a file, such
     /// as that of a just-in-time compiler.
     pub image: Option<u32>,
-    /// Address in the file's own numbering, or in the process where there is no file.
+    /// Address in the file's own numbering, or in the process without a file.
     pub address: u64,
 }
 
-/// What a piece of a program's memory is.
+/// Identity of a piece of a program's memory.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Object {
@@ -39,18 +39,18 @@ pub enum Object {
     Static(CodePlace),
     /// A mapping of this name: a file's path, `[heap]`, `[stack]`, or `anonymous`, and its size in bytes.
     Mapping(String, u64),
-    /// Nothing is known of it.
+    /// Unknown memory.
     Unknown,
 }
 
 /// An allocation site.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Site {
-    /// The calls that lead to it.
+    /// The calls that lead to the site.
     pub stack: StackId,
-    /// Most bytes that were allocated there at a time, when a window last saw it.
+    /// Peak of the bytes allocated at the site, up to the last window that touched them.
     pub most_bytes: u64,
-    /// Number of allocations by then.
+    /// Number of allocations up to that window.
     pub count: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct RecordedMapping {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
-    /// Mappings with a lower number were seen before.
+    /// Number of the scan that found the mapping.
     pub batch: u32,
 }
 
@@ -89,7 +89,7 @@ impl Mappings {
         layout
     }
 
-    /// Takes over the mappings of a process. What is new belongs to the next batch.
+    /// Takes over the mappings of a process. New mappings belong to the next batch.
     pub fn update(&mut self, regions: &[Region]) {
         let next = self.0.iter().map(|placed| placed.batch + 1).max();
         let next = next.unwrap_or(0);
@@ -125,10 +125,10 @@ impl Mappings {
     }
 }
 
-/// A window, as it was seen.
+/// A recorded window.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct WindowRecord {
-    /// Number of the first instructions that only show what was touched before.
+    /// Number of instructions of the lead-in, which only mark lines as touched.
     pub before: usize,
     /// The instructions, with the process's addresses.
     pub steps: Vec<Step>,
@@ -136,22 +136,22 @@ pub struct WindowRecord {
     pub code: BTreeMap<u64, u32>,
     /// Object of each line of 64 bytes that was new to the window, by its number.
     pub objects: BTreeMap<u64, u32>,
-    /// Lines that other windows of the process touched too, so that they are in a cache ([`crate::reuse`]).
+    /// Lines that are in a cache because other windows of the process touched them too ([`crate::reuse`]).
     pub cached: BTreeSet<u64>,
     /// Number of the window among those of all processes.
     pub number: u64,
     /// Number of the mappings at that time.
     pub mappings: u32,
-    /// Instructions of its piece of code that it stands for: those priced until the next kept window.
+    /// Weight of the window: instructions of its phase priced until the next kept window.
     pub stands_for: f64,
 }
 
-/// CPU time that ended in a list of calls.
+/// CPU time and delay of a list of calls.
 #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize, Debug)]
 pub struct StackUse {
     /// CPU time with a price, in nanoseconds.
     pub cpu_ns: f64,
-    /// Delay asked for it, in nanoseconds.
+    /// Delay requested for that time, in nanoseconds.
     pub delay_ns: f64,
 }
 
@@ -160,17 +160,17 @@ pub struct StackUse {
 pub struct PhaseRecord {
     /// The windows that were kept, in the order in which they were taken.
     pub windows: Vec<WindowRecord>,
-    /// Instructions executed there, as they were priced.
+    /// Number of priced instructions of the phase.
     pub instructions: f64,
     /// CPU time with a price, in nanoseconds.
     pub cpu_ns: f64,
-    /// Delay asked for, in nanoseconds.
+    /// Requested delay, in nanoseconds.
     pub delay_ns: f64,
     /// Sum over the instructions of the probability that a new line misses the last level cache.
     pub chances: f64,
-    /// The machine as its estimate took it last.
+    /// The machine that the last estimate used.
     pub machine: Option<Machine>,
-    /// CPU time and delay by the calls that led there.
+    /// CPU time and delay by the calls that led to the phase.
     pub stacks: BTreeMap<StackId, StackUse>,
 }
 
@@ -199,7 +199,7 @@ impl PhaseRecord {
     }
 }
 
-/// What one run kept of a program.
+/// Recording of one run of a program.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct Recording {
     /// [`FORMAT`].
@@ -210,7 +210,7 @@ pub struct Recording {
     pub places: Vec<CodePlace>,
     /// Lists of calls, innermost first. The first list is empty.
     pub stacks: Vec<Vec<u32>>,
-    /// What memory is.
+    /// Objects in memory.
     pub objects: Vec<Object>,
     /// Allocation sites that windows saw.
     pub sites: Vec<Site>,
@@ -231,10 +231,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Whether this may be a recording of a run.
+    /// Checks that the values are plausible for a run.
     ///
     /// # Errors
-    /// A sentence that says what cannot be.
+    /// The first implausible value, as a sentence.
     pub fn check(&self) -> Result<(), String> {
         if self.format != FORMAT {
             return Err(format!("found format {}; allowed: {FORMAT}", self.format));

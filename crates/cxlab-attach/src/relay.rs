@@ -20,11 +20,11 @@ use crate::sys::{self, SentSignal, Tid};
 /// and time for which a signal that the program had is remembered (*assumed*: the kernel gives a
 /// signal to all processes of a group within microseconds).
 const GRACE: Duration = Duration::from_millis(20);
-const MEMORY: Duration = Duration::from_secs(1);
-/// Time between two looks at whether the command is stopped.
-const LOOK: Duration = Duration::from_millis(100);
+const SIGNAL_MEMORY: Duration = Duration::from_secs(1);
+/// Time between two checks whether the command is stopped.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A datagram has one, as JSON.
+/// Content of a datagram, as JSON.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Message {
     /// To the guard: the command received this signal from a process.
@@ -69,14 +69,14 @@ pub(crate) struct Relay {
     /// The program that the command started. `None` for a process that ran already, which gets no
     /// signals of the command.
     program: Option<Tid>,
-    /// Signals that the program had lately, and signals for it that wait for those.
+    /// Signals that the program received lately, and pending signals for it that may be duplicates.
     had: Vec<(SentSignal, Instant)>,
     waiting: Vec<(SentSignal, Instant)>,
     /// Whether one of its own stop signals holds the program.
     is_stopped: bool,
-    /// Whether the command was seen stopped at the last look, and when the next look is due.
+    /// Whether the command was stopped at the last check, and time of the next check.
     command_stopped: bool,
-    next_look: Instant,
+    next_poll: Instant,
     leave: bool,
 }
 
@@ -90,7 +90,7 @@ impl Relay {
             waiting: Vec::new(),
             is_stopped: false,
             command_stopped: false,
-            next_look: Instant::now(),
+            next_poll: Instant::now(),
             leave: false,
         }
     }
@@ -105,14 +105,14 @@ impl Relay {
         self.leave || sys::parent() != self.command
     }
 
-    /// The program is about to receive a signal.
+    /// Records a signal that the program is about to receive.
     pub(crate) fn arrived(&mut self, given: SentSignal) {
         if !take(&mut self.waiting, given) {
             self.had.push((given, Instant::now()));
         }
     }
 
-    /// A signal stopped the program.
+    /// Records that a signal stopped the program.
     pub(crate) fn stopped(&mut self, signal: i32) {
         // A command that is stopped itself stopped the program, and must not stop once more.
         if !std::mem::replace(&mut self.is_stopped, true) && !self.command_stopped {
@@ -121,15 +121,15 @@ impl Relay {
         }
     }
 
-    /// The program goes on.
+    /// Records that the program continues.
     pub(crate) fn continued(&mut self) {
         self.is_stopped = false;
     }
 
-    /// Hears the command, and passes on what is due.
+    /// Receives the command's messages, and passes on due signals.
     pub(crate) fn pass_on(&mut self) {
         let now = Instant::now();
-        self.had.retain(|(_, at)| now < *at + MEMORY);
+        self.had.retain(|(_, at)| now < *at + SIGNAL_MEMORY);
         while let Some(message) = self.link.receive() {
             match message {
                 Message::Leave => self.leave = true,
@@ -147,14 +147,14 @@ impl Relay {
             }
             waits
         });
-        if now >= self.next_look {
-            self.next_look = now + LOOK;
+        if now >= self.next_poll {
+            self.next_poll = now + POLL_INTERVAL;
             self.stop_with_command(program);
         }
     }
 
-    /// Stops the program if a signal that cannot be caught has stopped the command: for two looks,
-    /// because a command that is just being continued is not stopped.
+    /// Stops the program if a signal that cannot be caught has stopped the command. Two checks in a row must find it
+    /// stopped, because the command may just be continuing.
     fn stop_with_command(&mut self, program: Tid) {
         let stopped = maps::stat(self.command).is_ok_and(|stat| stat.state == 'T');
         let before = std::mem::replace(&mut self.command_stopped, stopped);

@@ -17,17 +17,16 @@ use crate::placement::{Layout, PAGE, Placement};
 use crate::recording::{Mappings, PhaseRecord, Recording, WindowRecord};
 use crate::{GOLDEN, drawn};
 
-/// Where a program's memory is taken to be.
+/// Assumed placement of a program's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Choice {
     /// By a policy of `cxlab attach`.
     Placed(Placement),
-    /// The mappings that miss most often for their size are local, up to so many bytes. Of the last one,
-    /// pages that chance takes.
+    /// The mappings with most misses per byte are local, up to this many bytes. Of the last mapping, random pages are local.
     Hottest(u64),
 }
 
-/// What a choice would have cost.
+/// Cost of a choice.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
     /// Delay in nanoseconds.
@@ -36,7 +35,7 @@ pub struct Cost {
     pub lines: Vec<f64>,
 }
 
-/// How hot a part of a mapping is.
+/// Misses of a part of a mapping.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Heat {
     start: u64,
@@ -44,8 +43,7 @@ struct Heat {
     lines: f64,
 }
 
-/// Smallest part of a mapping that is judged alone. A mapping that grew little by little is one (*assumed*:
-/// a large page).
+/// Smallest part of a mapping with its own count, in bytes. Adjacent smaller parts are merged (*assumed*: a large page).
 const PART: u64 = 2 << 20;
 
 /// Parts of mappings by lines missed for each of their bytes, hottest first.
@@ -56,7 +54,7 @@ fn hottest(recording: &Recording) -> Vec<Heat> {
     placed.sort_unstable();
     for (start, end) in placed {
         match parts.last_mut() {
-            // What overlaps is of other times or processes.
+            // Overlapping mappings are of other times or processes.
             Some(last) if start < last.start + last.bytes => {
                 last.bytes = last.bytes.max(end - last.start);
             }
@@ -104,7 +102,7 @@ fn local_shares(recording: &Recording, bytes: u64) -> BTreeMap<u64, (u64, f64)> 
     hottest(recording).into_iter().map(share).collect()
 }
 
-/// A number from 0 to 1 for a page, the same each time.
+/// A pseudorandom number from 0 to 1 for a page.
 fn chance_of(page: u64) -> f64 {
     (drawn(page.wrapping_mul(GOLDEN)) >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -124,7 +122,7 @@ pub fn mapped_bytes(recording: &Recording) -> u64 {
     bytes.max().unwrap_or(0)
 }
 
-/// What the recorded program would have cost on that fabric with its memory there.
+/// Cost of the recorded program on a fabric, with its memory placed by `choice`.
 pub fn cost(recording: &Recording, fabric: &mut dyn Fabric, choice: Choice) -> Cost {
     let pools = fabric.pools().len();
     let windows = windows(recording, fabric, choice);
@@ -200,7 +198,7 @@ fn windows(
     recording.phases.iter().map(windows).collect()
 }
 
-/// Delay without that of one object, if its memory were local, in nanoseconds.
+/// Total delay if the memory of one object were local, in nanoseconds.
 pub fn without(phases: &[LocatedPhase], object: u32) -> f64 {
     let of = |phase: &LocatedPhase| {
         let all = phase.instructions.values().map(|all| all.delay_ns);

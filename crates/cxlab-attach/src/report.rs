@@ -15,9 +15,9 @@ pub struct Tier {
     pub number: u8,
     /// Name of the method.
     pub name: String,
-    /// What accuracy to expect.
+    /// Expected accuracy.
     pub error_class: String,
-    /// Why no better tier was used, one line each.
+    /// Reason why each better tier was not used, one line each.
     pub refused: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub enum End {
     Detached,
 }
 
-/// CPU time by how its number of instructions is known, and what else is known of it, in seconds.
+/// CPU time by the method that determined its number of instructions, in seconds, and further sums.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct CpuParts {
     /// CPU time whose number of instructions is known from registers.
@@ -57,18 +57,18 @@ pub struct CpuParts {
     pub slowed_s: f64,
 }
 
-/// What events of the processor say of a run (tier 1).
+/// Results of events of the processor (tier 1).
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct SampledReport {
     /// Time with misses outstanding natively, in seconds.
     pub outstanding_s: f64,
-    /// How it is known.
+    /// Method that determined this time.
     pub outstanding_known: OutstandingMethod,
-    /// Time until the last level cache is known not to have a line, in nanoseconds. `None` if it is not known.
+    /// Time of a lookup of the last level cache, in nanoseconds. `None` if it is unknown.
     pub lookup_ns: Option<f64>,
     /// Share of sampled misses whose mapping was not recorded, from 0 to 1.
     pub without_mapping: f64,
-    /// What was sampled and counted.
+    /// Summary of samples and counts.
     pub profile: Samples,
 }
 
@@ -91,7 +91,7 @@ impl Tier {
 const COUNTING: &str = "counting events and windows";
 
 impl AttachReport {
-    /// The same of a run whose lines an event counted.
+    /// Makes this the report of a run whose lines an event counted (tier 2).
     pub fn with_lines(&mut self, lines: f64, wrong: Option<String>) {
         self.tier.number = 2;
         self.tier.name = COUNTING.to_owned();
@@ -110,13 +110,13 @@ impl AttachReport {
         }
     }
 
-    /// The same of a run whose misses are known by events of the processor.
+    /// Makes this the report of a run whose misses were sampled by events of the processor (tier 1).
     pub fn with_samples(&mut self, profile: &Profile, cost: Result<&ProfileCost, &ProfileError>) {
         self.tier = Tier::sampling();
         self.parts = CpuParts::default();
         match cost {
             Ok(cost) => {
-                // The delay that was asked for is that of the load at each time.
+                // The requested delay follows the load at each time.
                 let with_cxl_s = cost.slowdown.native_s + self.delay.asked_ns as f64 / 1e9;
                 let factor = with_cxl_s / cost.slowdown.native_s;
                 self.slowdown = Some(Slowdown {
@@ -141,7 +141,7 @@ impl AttachReport {
 }
 
 impl SampledReport {
-    /// What a profile and its cost say.
+    /// Results of a profile and its cost.
     pub fn of(profile: &Profile, cost: &ProfileCost) -> SampledReport {
         SampledReport {
             outstanding_s: cost.outstanding_s,
@@ -152,7 +152,7 @@ impl SampledReport {
         }
     }
 
-    /// What users should know of so many misses.
+    /// Notes for users on a profile with this number of misses.
     pub fn notes(&self, misses: f64) -> Vec<String> {
         let samples = &self.profile;
         let mut notes = Vec::new();
@@ -224,7 +224,7 @@ impl SampledReport {
     }
 }
 
-/// Share of misses without a mapping, and of those in the kernel, from which on a note says so.
+/// Share of misses without a mapping, or in the kernel, above which there is a note.
 const NOTABLE: f64 = 0.01;
 
 /// Report of an attached run.
@@ -242,9 +242,9 @@ pub struct AttachReport {
     pub threads: u64,
     /// How the program, or the process attached to, ended.
     pub end: End,
-    /// Slowdown by CXL memory. `None` where `no_slowdown` says why.
+    /// Slowdown by CXL memory. If it is `None`, `no_slowdown` has the reason.
     pub slowdown: Option<Slowdown>,
-    /// Why there is no slowdown.
+    /// Reason why there is no slowdown.
     pub no_slowdown: Option<String>,
     /// Real time from the first instruction to the end.
     pub real_s: f64,
@@ -258,8 +258,8 @@ pub struct AttachReport {
     pub delay: Accounts,
     /// `charged / asked - 1`, in per cent. 0 if no delay was requested.
     pub delay_error_percent: f64,
-    /// Real time without holds: what the program takes here, with the cost of attaching. With
-    /// several threads, the longest hold of one thread is subtracted.
+    /// Real time without holds, which includes the cost of attaching. With several threads, the longest hold of one thread
+    /// is subtracted.
     pub undelayed_s: f64,
     /// Number of exact windows.
     pub windows: u64,

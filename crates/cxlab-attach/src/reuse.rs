@@ -22,24 +22,22 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use crate::extrapolation::{extrapolate, touched};
 use crate::model::{Step, Touch, Window, WindowUse};
 
-/// Number of windows of a process that are remembered (*assumed*: some thousand lines, which are a
-/// small part of a last level cache).
+/// Most windows in the history of a process (*assumed*: some thousand lines, a small part of a last level cache).
 pub(crate) const WINDOWS: usize = 32;
 
 /// Lines of a set of the last level cache (*assumed*).
 pub const WAYS: u64 = 16;
-/// Fewest windows that tell how the miss ratio falls.
-pub(crate) const ENOUGH: usize = 8;
-/// Part of the lines of windows that other windows touched too, from which on more windows
-/// tell more (*assumed*).
-const SHARED: f64 = 0.1;
+/// Fewest windows from which the exponent of the miss ratio is computed.
+pub(crate) const MIN_WINDOWS: usize = 8;
+/// Least part of windows' lines touched by other windows too, for which more windows improve the estimate (*assumed*).
+const MIN_SHARED_PART: f64 = 0.1;
 
-/// A window as it was seen, so that it can be analysed again when more is known of its lines.
+/// Instructions of a window, so that it can be analysed again when more of its lines are known to be cached.
 #[derive(Clone, Default, Debug)]
 pub struct WindowTrace {
     steps: Vec<Step>,
     before: usize,
-    /// Pool of each line that it touched.
+    /// Pool of each line that the window touched.
     pools: BTreeMap<u64, usize>,
 }
 
@@ -47,12 +45,12 @@ pub struct WindowTrace {
 const WORD: u64 = 8;
 const WORDS: u64 = 64 / WORD;
 
-/// A line that a window touched and left.
+/// A line that a window touched, but not towards its end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeftLine {
-    /// Last address in it that was touched.
+    /// Last touched address in the line.
     pub address: u64,
-    /// Its words in which a touch began, one bit each.
+    /// Words of the line in which a touch began, one bit each.
     words: u8,
 }
 
@@ -67,8 +65,8 @@ impl LeftLine {
 }
 
 impl WindowTrace {
-    /// A window of these instructions, the first `before` of which only show what was touched before. `find`
-    /// gives the pool of an address, or `None` if nothing is mapped there.
+    /// A window of these instructions, the first `before` of which are its lead-in. `find` gives the pool of an address,
+    /// or `None` if nothing is mapped there.
     pub fn new(
         steps: Vec<Step>,
         before: usize,
@@ -83,18 +81,18 @@ impl WindowTrace {
         }
     }
 
-    /// Whether it has no instructions beyond those that only show what was touched before.
+    /// Whether the window has no instructions after its lead-in.
     pub fn is_empty(&self) -> bool {
         self.steps.len() <= self.before
     }
 
-    /// The lines that it touched.
+    /// The lines that the window touched.
     pub fn lines(&self) -> BTreeSet<u64> {
         self.pools.keys().copied().collect()
     }
 
-    /// Lines that the window touched first behind what only shows what was touched before, and not
-    /// any more in its last eighth, so that one use is over when the next is waited for.
+    /// Lines that the window first touched after its lead-in, and not in its last eighth, so that the next touch is
+    /// another use.
     pub fn left(&self) -> Vec<LeftLine> {
         let (before, rest) = self.steps.split_at(self.before.min(self.steps.len()));
         let (first, behind) = rest.split_at(rest.len() - rest.len() / 8);
@@ -140,9 +138,9 @@ pub struct Reuse {
 #[derive(Clone, Default, Debug)]
 struct Crowd {
     sets: HashSet<u64>,
-    /// Part that they are of the distinct lines that only one window touched, or that are crowded.
+    /// Share of crowded lines among the distinct lines that are crowded or that only one window touched.
     part: f64,
-    /// Probability that one of them misses, for uses without order.
+    /// Probability that a crowded line misses, for uses in random order.
     misses: f64,
 }
 
@@ -154,7 +152,7 @@ struct TouchCounts {
 }
 
 impl TouchCounts {
-    /// The same without a window that touched lines which so many windows touched each.
+    /// The counts without one window, given for each of its lines the number of windows that touched the line.
     fn without(&self, counts: impl Iterator<Item = usize>) -> TouchCounts {
         let mut rest = self.clone();
         rest.windows -= 1;
@@ -165,7 +163,7 @@ impl TouchCounts {
         rest
     }
 
-    /// Part of a window's lines that none of `others` other windows touches, for each number of others.
+    /// By number of other windows: share of a window's lines that none of them touches.
     fn unseen(&self) -> Vec<f64> {
         let mut unseen = vec![0.0; self.windows];
         let mut all = 0.0;
@@ -186,8 +184,8 @@ impl TouchCounts {
             .collect()
     }
 
-    /// By how much the logarithm of the miss ratio falls with that of the cache's size, in the second half of
-    /// the windows. 0 if nothing is left that no other window touched.
+    /// Exponent of the miss ratio as a power of the cache's size, from the second half of the windows. 0 if other windows
+    /// touched every line.
     fn exponent(&self) -> f64 {
         let unseen = self.unseen();
         let (half, last) = (self.windows / 2, self.windows - 1);
@@ -210,7 +208,7 @@ impl Reuse {
         let all: usize = counts.values().sum();
         let shared: usize = counts.values().filter(|count| **count > 1).sum();
         self.shared = shared as f64 / all.max(1) as f64;
-        self.exponent = match self.windows.len() >= ENOUGH {
+        self.exponent = match self.windows.len() >= MIN_WINDOWS {
             true => self.least_exponent(&counts),
             false => 0.0,
         };
@@ -225,7 +223,7 @@ impl Reuse {
         counts
     }
 
-    /// Tells the size of the last level cache, in lines.
+    /// Sets the size of the last level cache, in lines.
     pub fn has_cache(&mut self, lines: u64) {
         self.sets = lines / WAYS;
     }
@@ -252,19 +250,18 @@ impl Reuse {
         }
     }
 
-    /// Whether a line is in a set of the last level cache of which windows saw more lines than it holds.
+    /// Whether windows touched more lines of the line's cache set than the set holds.
     fn is_crowded(&self, line: u64) -> bool {
         !self.crowd.sets.is_empty() && self.crowd.sets.contains(&(line % self.sets))
     }
 
-    /// The probability that a line misses which is not in a cache for certain, where it is `chance` for those
-    /// whose sets hold them.
+    /// Probability that a line misses which is not known to be cached, if it is `chance` for lines in uncrowded sets.
     pub fn with_crowd(&self, chance: f64) -> f64 {
         let crowded = self.crowd.misses.max(chance);
         self.crowd.part * crowded + (1.0 - self.crowd.part) * chance
     }
 
-    /// The exponent less its standard error, which leaving out one window at a time tells (the jackknife).
+    /// The exponent less its standard error by the jackknife, which leaves out one window at a time.
     fn least_exponent(&self, counts: &BTreeMap<u64, usize>) -> f64 {
         let windows = self.windows.len();
         let mut lines = vec![0.0; windows + 1];
@@ -281,19 +278,18 @@ impl Reuse {
         (all.exponent() - error).max(0.0)
     }
 
-    /// Part of the lines that no other window touched which a cache of so many lines lacks, at most.
+    /// Largest share of the lines that no other window touched which are not in a cache of `lines` lines.
     pub fn beyond(&self, lines: f64) -> f64 {
         let times = (lines / self.distinct.max(1.0)).max(1.0);
         times.powf(-self.exponent)
     }
 
-    /// Number of windows that are remembered.
+    /// Number of windows in the history.
     pub fn windows(&self) -> usize {
         self.windows.len()
     }
 
-    /// Of the lines of window `number`, those that another window touched too and that their sets of the last
-    /// level cache hold.
+    /// Lines of window `number` that another window touched too and that are in uncrowded sets of the last level cache.
     pub fn shared(&self, number: u64, lines: impl Iterator<Item = u64>) -> HashSet<u64> {
         let others = || self.windows.iter().filter(|(other, _)| *other != number);
         lines
@@ -302,12 +298,12 @@ impl Reuse {
             .collect()
     }
 
-    /// Whether a program uses so much of its memory again and again that few windows say too little of it.
+    /// Whether windows share so many lines that more windows improve the estimate.
     pub fn is_shared(&self) -> bool {
-        self.shared > SHARED
+        self.shared > MIN_SHARED_PART
     }
 
-    /// Part of the lines that another window touched by chance, if a program uses `lines` lines without order.
+    /// Share of lines that another window touches by chance, if a program uses `lines` lines in random order.
     pub fn by_chance(&self, lines: f64) -> f64 {
         let all: usize = self.windows.iter().map(|(_, lines)| lines.len()).sum();
         let others = all as f64 * (1.0 - 1.0 / self.windows.len().max(1) as f64);
@@ -355,7 +351,7 @@ mod tests {
             lru.misses(next(&mut state));
         }
         let mut locality = Locality::default();
-        locality.look(lines * 64, 0.0, CACHE * 64);
+        locality.add_sample(lines * 64, 0.0, CACHE * 64);
         let (mut new, mut missed) = (0, 0);
         let mut traces = Vec::new();
         // Far more windows tell the truth than the program is seen in.
@@ -434,7 +430,7 @@ mod tests {
     #[test]
     fn lines_of_the_same_set_miss() {
         let mut locality = Locality::default();
-        locality.look(CACHE * 32, 0.0, CACHE * 64);
+        locality.add_sample(CACHE * 32, 0.0, CACHE * 64);
         let mut state = 1;
         let far = CACHE / WAYS;
         let mut last = None;

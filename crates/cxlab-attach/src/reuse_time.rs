@@ -21,16 +21,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::estimate::PhaseId;
 
-/// Number of watched lines that are remembered, of all phases (*assumed*).
-const REMEMBERED: usize = 256;
+/// Most watched lines in the history of all phases (*assumed*).
+const MAX_WATCHED_LINES: usize = 256;
 
-/// Touches that count as seen in a time in which none was: what Jeffreys' prior of a rate has (H. Jeffreys, "Theory
-/// of Probability", 1939).
-const UNSEEN: f64 = 0.5;
+/// Number of touches assumed in an interval without any: Jeffreys' prior of a rate (H. Jeffreys, "Theory of
+/// Probability", 1939).
+const PRIOR_TOUCHES: f64 = 0.5;
 
-/// CPU time of a process that counts as lately, in nanoseconds: that of longer ago fades (*assumed*: some times that
-/// in which a cache is filled).
-const LATELY_NS: f64 = 50e6;
+/// Time constant with which a phase's CPU time decays, in nanoseconds of the process's CPU time (*assumed*: some times
+/// the time to fill a cache).
+const DECAY_NS: f64 = 50e6;
 
 /// Number of a watched line.
 pub type WatchId = u64;
@@ -39,20 +39,20 @@ pub type WatchId = u64;
 #[derive(Clone, Copy, Debug)]
 struct WatchedLine {
     window: u64,
-    /// Phase of the window. `None` as long as it is not known.
+    /// Phase of the window. `None` until it is known.
     phase: Option<PhaseId>,
-    /// CPU time of its thread since the touch, until the next one or until now, in nanoseconds.
+    /// CPU time of the thread from the touch to the next touch, or until now, in nanoseconds.
     ns: f64,
     /// Whether the program touched the line again after that time.
     again: bool,
 }
 
-/// How a phase goes through memory.
+/// Rate at which a phase touches lines.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct TouchRate {
-    /// Lines new to windows in a nanosecond of its CPU time. `None` as long as it is not known.
+    /// Lines new to windows per nanosecond of the phase's CPU time. `None` until it is known.
     pub per_ns: Option<f64>,
-    /// CPU time that the process spent in it lately, in nanoseconds.
+    /// Decaying CPU time that the process spent in the phase, in nanoseconds.
     pub lately_ns: f64,
 }
 
@@ -61,14 +61,14 @@ pub struct TouchRate {
 pub struct Phases(BTreeMap<PhaseId, TouchRate>);
 
 impl Phases {
-    /// A phase touches so many lines in a nanosecond.
+    /// Sets the number of lines that a phase touches per nanosecond.
     pub fn touches(&mut self, phase: PhaseId, per_ns: f64) {
         self.0.entry(phase).or_default().per_ns = Some(per_ns);
     }
 
-    /// The process spent that CPU time in a phase, in nanoseconds.
+    /// Adds CPU time of a phase, in nanoseconds.
     pub fn ran(&mut self, phase: PhaseId, ns: f64) {
-        let kept = (-ns / LATELY_NS).exp();
+        let kept = (-ns / DECAY_NS).exp();
         for one in self.0.values_mut() {
             one.lately_ns *= kept;
         }
@@ -89,22 +89,21 @@ pub struct ReuseTimes {
     first: WatchId,
 }
 
-/// What watched lines say of the lines of a phase.
+/// Share of a phase's lines that have left the cache, estimated from watched lines.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct PhaseReuse {
-    /// Part of the lines that have left the cache when they are touched again.
+    /// Share of lines that have left the cache before they are touched again.
     pub part: f64,
-    /// Number of watched lines of which that is known.
+    /// Number of watched lines for which this is known.
     pub known: f64,
-    /// Number of lines at times of their own that say as much. Lines of one window are touched again together,
-    /// where a program goes through its memory in order.
+    /// Effective number of independent lines. If a program accesses its memory in order, lines of one window are touched
+    /// again together.
     pub independent: f64,
 }
 
 impl PhaseReuse {
-    /// The least and the largest part that so few lines do not speak against: the interval of 95 % after E. B.
-    /// Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", Journal of the American
-    /// Statistical Association, volume 22, 1927.
+    /// The 95 % interval of the share, after E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical
+    /// Inference", Journal of the American Statistical Association, volume 22, 1927.
     pub fn interval(&self) -> [f64; 2] {
         const DEVIATIONS: f64 = 1.96;
         let squares = DEVIATIONS * DEVIATIONS;
@@ -119,9 +118,9 @@ impl PhaseReuse {
 }
 
 impl ReuseTimes {
-    /// A line of window `window` is watched.
+    /// Adds a watched line of window `window`.
     pub fn begin(&mut self, window: u64) -> WatchId {
-        if self.watched.len() == REMEMBERED {
+        if self.watched.len() == MAX_WATCHED_LINES {
             self.watched.pop_front();
             self.first += 1;
         }
@@ -134,7 +133,7 @@ impl ReuseTimes {
         self.first + self.watched.len() as u64 - 1
     }
 
-    /// The lines of a window are of that phase.
+    /// Sets the phase of a window's lines.
     pub fn is_of(&mut self, window: u64, phase: PhaseId) {
         let of = self.watched.iter_mut().rev();
         of.take_while(|one| one.window >= window)
@@ -142,9 +141,9 @@ impl ReuseTimes {
             .for_each(|one| one.phase = Some(phase));
     }
 
-    /// A line was watched for so much CPU time, until it was touched `again` or is watched on. Returns whether
-    /// estimates have to be made anew therefore.
-    pub fn tell(&mut self, id: WatchId, ns: f64, again: bool) -> bool {
+    /// Records that a line was watched for `ns` of CPU time, until it was touched `again` or until now. Returns whether
+    /// this invalidates estimates.
+    pub fn record(&mut self, id: WatchId, ns: f64, again: bool) -> bool {
         let at = id.checked_sub(self.first).map(|at| at as usize);
         let Some(one) = at.and_then(|at| self.watched.get_mut(at)) else {
             return false;
@@ -168,10 +167,9 @@ impl ReuseTimes {
         }
     }
 
-    /// CPU time in which the program touches as many lines as a cache holds, in nanoseconds. Of each phase, its
-    /// watched lines stand for all lines that it touched lately: those of a phase that has ended fill no cache.
-    /// One more line counts as never touched again, so that few lines do not say that there are no others. `None`
-    /// if nothing is known.
+    /// CPU time in which the program touches as many lines as a cache holds, in nanoseconds. The watched lines of a phase
+    /// represent all lines that it touched lately, so phases that have ended fill no cache. One additional line counts as
+    /// never touched again, which bounds the estimate with few lines. `None` without watched lines.
     pub fn horizon(&self, phases: &Phases, lines: f64) -> Option<f64> {
         let of = |one: &WatchedLine| {
             let phase = one.phase?;
@@ -222,12 +220,12 @@ impl ReuseTimes {
         Some(at + (lines - found) / (mean * left))
     }
 
-    /// Part of the lines of a phase, or of all phases, that are not touched again until the `horizon`. `None` if
-    /// no line of it was watched.
+    /// Share of the lines of a phase, or of all phases, that are not touched again until the `horizon`. `None` without
+    /// watched lines.
     pub fn beyond(&self, phase: Option<PhaseId>, horizon: f64) -> Option<PhaseReuse> {
         let is_of = |one: &&WatchedLine| phase.is_none_or(|phase| one.phase == Some(phase));
         let of = || self.watched.iter().filter(is_of);
-        // Lines of which it is known, and those of them that are not touched again until then, by window.
+        // By window: number of lines with a known result, and number of them not touched again until the horizon.
         let mut windows: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         for one in of().filter(|one| one.again || one.ns >= horizon) {
             let (lines, beyond) = windows.entry(one.window).or_default();
@@ -247,22 +245,22 @@ impl ReuseTimes {
     }
 }
 
-/// Part of the lines not touched again until `last`, the last time that one was, that are not until the `horizon`
-/// either: all of them, if any was watched for that long. Otherwise nothing is known of the time behind the watches,
-/// such as those of a loop that has ended, and `UNSEEN` touches count in the time that they were watched for.
+/// Share of the lines not touched again until `last`, the time of the last touch, that are not touched until the `horizon`
+/// either. The share is 1 if any line was watched for that long. Otherwise `PRIOR_TOUCHES` touches are assumed in the
+/// time for which lines were watched.
 fn rest<'a>(watched: impl Iterator<Item = &'a WatchedLine>, last: f64, horizon: f64) -> f64 {
     let (longest, longer) = watched.fold((0.0_f64, 0.0), |(longest, longer), one| {
         (longest.max(one.ns), longer + (one.ns - last).max(0.0))
     });
     match longest < horizon && longer > 0.0 {
-        true => (-UNSEEN * (horizon - last) / longer).exp(),
+        true => (-PRIOR_TOUCHES * (horizon - last) / longer).exp(),
         false => 1.0,
     }
 }
 
-/// Number of independent lines that say as much as those of windows, each with its number of lines and how many
-/// of them are beyond: the number over the design effect (L. Kish, "Survey Sampling", 1965). Where all windows agree,
-/// nothing tells that their lines are independent, and each window counts as one.
+/// Effective number of independent lines: their number divided by the design effect of windows as clusters (L. Kish,
+/// "Survey Sampling", 1965). `windows` has the number of lines and of those beyond the horizon. If all windows agree,
+/// each window counts as one line.
 fn independent(part: f64, windows: Vec<(f64, f64)>) -> f64 {
     let known: f64 = windows.iter().map(|(lines, _)| lines).sum();
     let apart = |(lines, beyond): &(f64, f64)| (beyond - part * lines).powi(2);
@@ -274,8 +272,8 @@ fn independent(part: f64, windows: Vec<(f64, f64)>) -> f64 {
     }
 }
 
-/// The times at which watched lines were touched again, in order, and the part of lines that were not until
-/// then. Each line counts with a weight.
+/// Survival function of weighted lines (Kaplan and Meier): times of repeated touches in order, each with the share of
+/// lines not touched again until then.
 fn survival(mut watched: Vec<(f64, &WatchedLine)>) -> Vec<(f64, f64)> {
     watched.sort_by(|(_, one), (_, other)| one.ns.total_cmp(&other.ns));
     let mut at_risk: f64 = watched.iter().map(|(weight, _)| weight).sum();
@@ -310,7 +308,7 @@ mod tests {
     fn watch(times: &mut ReuseTimes, window: u64, phase: PhaseId, (ns, again): (f64, bool)) {
         let id = times.begin(window);
         times.is_of(window, phase);
-        times.tell(id, ns, again);
+        times.record(id, ns, again);
     }
 
     fn phases(rates: &[(PhaseId, f64)]) -> Phases {
@@ -490,10 +488,10 @@ mod tests {
         let mut times = ReuseTimes::default();
         assert_eq!(times.horizon(&Phases::default(), 10.0), None);
         assert_eq!(times.beyond(Some(PHASE), 10.0), None);
-        assert!(!times.tell(7, 1.0, true));
+        assert!(!times.record(7, 1.0, true));
         let id = times.begin(1);
-        assert!(times.tell(id, 5.0, false) && !times.tell(id, 8.0, false));
-        assert!(times.tell(id, 11.0, false) && times.tell(id, 12.0, true));
+        assert!(times.record(id, 5.0, false) && !times.record(id, 8.0, false));
+        assert!(times.record(id, 11.0, false) && times.record(id, 12.0, true));
         // Its phase is not known, and a watch that has just begun says nothing.
         assert_eq!(times.beyond(Some(PHASE), 10.0), None);
         times.is_of(1, PHASE);
@@ -503,7 +501,7 @@ mod tests {
         for window in 0..1000 {
             times.begin(window);
         }
-        assert!(!times.tell(id, 20.0, true));
-        assert_eq!(times.watched.len(), REMEMBERED);
+        assert!(!times.record(id, 20.0, true));
+        assert_eq!(times.watched.len(), MAX_WATCHED_LINES);
     }
 }

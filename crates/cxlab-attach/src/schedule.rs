@@ -5,20 +5,20 @@
 const FIRST_COST: u32 = 10;
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
-/// Factor on the cost of a window in any code, while time waits for a window of its own code (*assumed*).
-pub(crate) const LATER: u32 = 2;
-/// Factor on the cost of a window, while windows have taken more time than the program may owe (*assumed*). Their
-/// time counts toward what it owes, so up to there they slow nothing down.
-pub(crate) const UNPAID: u32 = 2;
-/// Number of the first windows, and how many of those are taken only in code without a window. There are
-/// more of them while it is uncertain how many lines miss.
+/// Factor on the cost of a window in any code, while time without a price waits for a window of its own code (*assumed*).
+pub(crate) const LATER_FACTOR: u32 = 2;
+/// Factor on the cost of a window, while windows have taken more time than the program owes in delay (*assumed*). The time
+/// of windows counts as paid delay, so up to that amount windows do not slow the program down.
+pub(crate) const UNPAID_FACTOR: u32 = 2;
+/// Number of first windows while the miss rate is uncertain and otherwise, and number of those that are taken only in
+/// code without a window.
 const UNCERTAIN_WINDOWS: u64 = 32;
 const FIRST_WINDOWS: u64 = 8;
 const FIRST_ELSEWHERE: u64 = 4;
 
-/// Factor by which the time since the last window must exceed the mean time of a window, after
-/// `windows` windows. With `elsewhere`, the thread executes code in which no window has been, or too
-/// few; `uncertain` says that touched pages mislead, or that the interval of the slowdown is wide.
+/// Factor by which the time since the last window must exceed the mean time of a window, after `windows` windows. With
+/// `elsewhere`, the thread executes code with no or too few windows. `uncertain` is set if touched pages are doubtful, or
+/// if the interval of the slowdown is wide.
 pub fn cost(windows: u64, elsewhere: bool, uncertain: bool) -> u32 {
     let first = match (uncertain, elsewhere) {
         (true, _) => UNCERTAIN_WINDOWS,

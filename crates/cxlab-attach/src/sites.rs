@@ -20,8 +20,8 @@ use crate::sys::{self, Tid};
 const SOURCE: &str = include_str!("../preload/sites.c");
 const SYMBOL: &str = "cxlab_allocation_sites";
 const MAGIC: u64 = 0x3153_5445_494c_5843;
-/// As in the library: frames of a site, bits of an address in a table, in a granule and in a page, and
-/// the number of a page whose granules have their own numbers.
+/// Constants of the library: frames of a site, bits of an address in a table, in a granule and in a page, and the mark of
+/// a page whose granules have numbers of their own.
 const FRAMES: usize = 24;
 const GIB_SHIFT: u32 = 30;
 const GRANULE_SHIFT: u32 = 4;
@@ -32,7 +32,7 @@ const SITES: u32 = 65_536;
 /// Compiles the library, or finds it compiled.
 ///
 /// # Errors
-/// A sentence that says why there is none.
+/// Reason why the library is not available, as a sentence.
 pub(crate) fn library() -> Result<PathBuf, String> {
     let folder = measurement_cache::folder()
         .ok_or("neither XDG_CACHE_HOME nor HOME is set, so that it has no place")?;
@@ -96,7 +96,7 @@ pub(crate) struct Tables {
     granules: u64,
 }
 
-/// What the tables say of a site.
+/// A site as stored in the tables.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SiteFound {
     pub(crate) most_bytes: u64,
@@ -116,7 +116,7 @@ fn words<const N: usize>(tid: Tid, address: u64) -> Option<[u64; N]> {
 }
 
 impl Tables {
-    /// The tables of a process that has the library at this path. `None` for one that has not.
+    /// The tables of a process with the library at this path. `None` without the library.
     pub(crate) fn find(
         pid: Tid,
         library: &Path,
@@ -150,7 +150,7 @@ impl Tables {
         (count == 4).then(|| u32::from_le_bytes(bytes))
     }
 
-    /// The number of the site that allocated the memory at an address. `None` if none did.
+    /// The number of the site that allocated the memory at an address. `None` without such a site.
     pub(crate) fn site(self, tid: Tid, address: u64) -> Option<u32> {
         if address >> 47 != 0 {
             return None;
@@ -162,7 +162,7 @@ impl Tables {
         (1..SITES).contains(&number).then_some(number)
     }
 
-    /// What is known of a site.
+    /// Reads a site from the tables.
     pub(crate) fn read(self, tid: Tid, site: u32) -> Option<SiteFound> {
         const WORDS: usize = 4 + FRAMES;
         let found = words::<WORDS>(tid, self.sites + u64::from(site) * WORDS as u64 * 8)?;

@@ -20,7 +20,7 @@ pub struct PoolReport {
     pub latency_ns: Option<f64>,
 }
 
-/// How much longer a program takes with CXL memory. Times are CPU times of all threads, in seconds.
+/// Slowdown of a program by CXL memory. Times are CPU times of all threads, in seconds.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Slowdown {
     /// Time without delay.
@@ -29,15 +29,15 @@ pub struct Slowdown {
     pub with_cxl_s: f64,
     /// `with_cxl_s / native_s`.
     pub factor: f64,
-    /// Least factor that the error class allows, or that so few watched lines do not speak against.
+    /// Least factor by the error class and by the interval of watched lines.
     pub least: f64,
-    /// Largest such factor.
+    /// Largest factor by the error class and by the interval of watched lines.
     pub most: f64,
 }
 
 /// Factor by which the requested delay may be wrong either way: the error class of tier 3.
-const WRONG_BY: f64 = 2.0;
-/// Largest ratio of the model's time to the CPU time that it is of. A larger one is impossible on
+const ERROR_FACTOR: f64 = 2.0;
+/// Largest ratio of the model's time to the priced CPU time. A larger ratio is impossible on
 /// this machine (*assumed*: how far measured latencies vary on a busy machine).
 const MOST_MODELLED: f64 = 1.25;
 
@@ -54,7 +54,7 @@ pub struct Times {
     pub modelled_s: f64,
     /// Delay that the model requested.
     pub asked_s: f64,
-    /// The same with as few and as many misses as watched lines allow.
+    /// Delay with the least and the largest miss rate of the watched lines' interval.
     pub bounds_s: [f64; 2],
     /// Whether the model's machine is this one.
     pub own: bool,
@@ -64,7 +64,7 @@ impl Slowdown {
     /// The slowdown of a run.
     ///
     /// # Errors
-    /// Why there is none: nothing had a price, or the result is impossible.
+    /// Reason for no slowdown: no CPU time had a price, or the result is impossible.
     pub fn of(times: &Times) -> Result<Slowdown, String> {
         let Times {
             cpu_s,
@@ -91,14 +91,14 @@ impl Slowdown {
         // Where the user described another machine, the program takes the model's time there.
         let native_s = if own { cpu_s } else { cpu_s.max(modelled_s) };
         let factor = |delay_s: f64| 1.0 + delay_s / native_s;
-        // Code without a price may ask for as much as code with one.
+        // Code without a price may need as much delay as code with one.
         let unknown = 1.0 + unpriced_s / priced_s;
         Ok(Slowdown {
             native_s,
             with_cxl_s: native_s + asked_s,
             factor: factor(asked_s),
-            least: factor(least_s.min(asked_s / WRONG_BY)),
-            most: factor(unknown * most_s.max(WRONG_BY * asked_s)),
+            least: factor(least_s.min(asked_s / ERROR_FACTOR)),
+            most: factor(unknown * most_s.max(ERROR_FACTOR * asked_s)),
         })
     }
 }

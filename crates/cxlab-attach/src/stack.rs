@@ -25,7 +25,7 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
-    /// Takes over the mappings of the process: what has code from a file is a module.
+    /// Takes over the mappings of the process. A mapping with code from a file is a module.
     pub(crate) fn update(&mut self, pid: Tid, mappings: &[Mapping], images: &mut Images) {
         let is_code = |one: &&Mapping| one.executable && one.name.starts_with('/');
         let code = mappings.iter().filter(is_code);
@@ -81,7 +81,7 @@ impl Stacks {
     }
 }
 
-/// A mapping of code as the unwinder wants it. `None` if its file is no program.
+/// A mapping of code as a module of the unwinder. `None` if the mapped file is no program.
 fn module(pid: Tid, mapping: &Mapping, images: &mut Images) -> Option<Module<Vec<u8>>> {
     let found = images::unwinding(pid, mapping)?;
     let moved = images.moved(pid, mapping)?;

@@ -9,7 +9,7 @@ use object::read::{Object as _, ObjectSymbol as _, ReadCache};
 use crate::images::is_file;
 use crate::recording::{CodePlace, Object, Recording, Site};
 
-/// Files of the C and C++ libraries and the loader. An allocation in them is named by who called them.
+/// Files of the C and C++ libraries and the loader. An allocation in these files is named by its caller.
 const LIBRARIES: [&str; 7] = [
     "libc.so",
     "libc-",
@@ -23,15 +23,15 @@ const LIBRARIES: [&str; 7] = [
 /// A function at a place, and the line of its source.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Function {
-    /// Its name, without arguments where the language's names have them. A place without one is called
+    /// Name of the function, without arguments. A place without a function is called
     /// `FILE+ADDRESS`.
     pub name: String,
-    /// Path of the source file, and the line, where the program has them.
+    /// Path of the source file, and the line, if the program has debug information.
     pub source: Option<(String, u32)>,
 }
 
 impl Function {
-    /// The line as people write it, with the last part of its path.
+    /// The source line as `FILE:LINE`, without folders.
     pub fn line(&self) -> Option<String> {
         let (path, line) = self.source.as_ref()?;
         Some(format!("{}:{line}", last_part(path)))
@@ -54,7 +54,7 @@ pub struct Symbols<'a> {
 }
 
 impl Symbols<'_> {
-    /// Opens the files that the recording is from. What cannot be opened gives no names.
+    /// Opens the files of the recording's code. Files that cannot be opened give no names.
     pub fn new(recording: &Recording) -> Symbols<'_> {
         let open = |path: &String| is_file(path).then(|| Loader::new(path).ok()).flatten();
         Symbols {
@@ -65,7 +65,7 @@ impl Symbols<'_> {
         }
     }
 
-    /// The functions at a place: the innermost inlined one first, and last the one that has its code.
+    /// The functions at a place: inlined functions from the innermost outwards, then the function that contains the code.
     pub fn functions(&mut self, place: u32) -> Vec<Function> {
         if let Some(known) = self.known.get(&place) {
             return known.clone();
@@ -144,7 +144,7 @@ impl Symbols<'_> {
         }
     }
 
-    /// An allocation, by the innermost calls outside of libraries and of functions that pass it on.
+    /// Name of an allocation: its innermost calls outside of libraries and wrappers.
     fn allocation(&mut self, stack: u32) -> String {
         let recording = self.recording;
         let places = recording
@@ -200,8 +200,7 @@ impl Symbols<'_> {
     }
 }
 
-/// Whether a function only passes on what another wants allocated, by its name: a program's own `malloc`, or
-/// the containers of a language's library.
+/// Whether a function only passes on an allocation, by its name: a program's own `malloc`, or containers of a library.
 fn is_wrapper(name: &str) -> bool {
     let name = name.trim_start_matches('<').to_ascii_lowercase();
     let libraries = ["operator new", "std::", "core::", "alloc::", "__gnu_cxx::"];
@@ -215,7 +214,7 @@ fn unnamed(name: &str) -> Function {
     }
 }
 
-/// A name without the hash that Rust puts behind it.
+/// A name without the hash that Rust appends.
 fn short(name: &str) -> String {
     let is_hash =
         |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -135,15 +135,15 @@ fn zeroed<T: Copy>() -> T {
     unsafe { std::mem::zeroed() }
 }
 
-/// What a request tells of a thread.
-fn told<T: Copy>(request: libc::c_uint, tid: Tid) -> io::Result<T> {
+/// The value that a ptrace request returns for a thread.
+fn ptrace_value<T: Copy>(request: libc::c_uint, tid: Tid) -> io::Result<T> {
     let mut value = zeroed::<T>();
     ptrace(request, tid, &raw mut value as usize).map(|_| value)
 }
 
 /// The number of the thread that an event is about.
 pub fn event_message(tid: Tid) -> io::Result<u64> {
-    told::<libc::c_ulong>(libc::PTRACE_GETEVENTMSG, tid)
+    ptrace_value::<libc::c_ulong>(libc::PTRACE_GETEVENTMSG, tid)
 }
 
 /// Registers that are all zero.
@@ -154,7 +154,7 @@ pub fn registers_blank() -> Registers {
 
 /// Reads the registers of a stopped thread.
 pub fn registers(tid: Tid) -> io::Result<Registers> {
-    told(libc::PTRACE_GETREGS, tid)
+    ptrace_value(libc::PTRACE_GETREGS, tid)
 }
 
 /// Reads memory of another process, and returns how many bytes could be read.
@@ -258,10 +258,10 @@ pub fn signals_of_others() -> Vec<i32> {
 /// # Errors
 /// `EINVAL` if the thread stopped for something else.
 pub fn signal_of_stop(tid: Tid) -> io::Result<SentSignal> {
-    told(libc::PTRACE_GETSIGINFO, tid).map(|info| SentSignal::new(&info))
+    ptrace_value(libc::PTRACE_GETSIGINFO, tid).map(|info| SentSignal::new(&info))
 }
 
-/// Does with this process what the signal does by default. Returns when the process has been
+/// Performs the default action of a signal on this process. Returns when the process has been
 /// continued, or if the signal has no effect. The signal is blocked before and after.
 pub fn suffer(signal: i32) {
     let set = set_of(&[signal]);
@@ -290,7 +290,7 @@ pub fn die_by(signal: i32) {
 
 /// Lets SIGCHLD reach this process even where its parent ignores the signal. [`Program::become_it`]
 /// takes that back for the program.
-pub fn hear_of_children() {
+pub fn receive_child_signals() {
     // SAFETY: the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }

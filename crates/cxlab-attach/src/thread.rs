@@ -10,17 +10,17 @@ use crate::recording::StackId;
 use crate::reuse_time::{ReuseTimes, WatchId};
 use crate::sys::{Breakpoint, Resume, Tid};
 
-/// A thread is held when it owes this much. Shorter holds cost more than they charge.
+/// Least delay for which a thread is held, in nanoseconds. Shorter holds cost more than they charge.
 const LEAST_HOLD_NS: u64 = 5_000_000;
 /// CPU time that a thread must have used since its last hold before it is held again. A thread runs
 /// more slowly after a hold, because its nearest caches are cold and its processor slept. That
 /// slowdown would count as waits of the program.
 const LEAST_RUN_NS: u64 = 20_000_000;
 /// CPU time after a hold in which a thread is known to run more slowly.
-const BEHIND_NS: u64 = 12_000_000;
-/// CPU time of which page faults are counted at least, to know how often they are (*assumed*).
+const SLOW_AFTER_HOLD_NS: u64 = 12_000_000;
+/// Least CPU time over which the rate of page faults is computed, in nanoseconds (*assumed*).
 const LEAST_KNOWN_NS: u64 = 1_000_000;
-/// Part of its CPU time by which watching lines may slow a thread down (*assumed*).
+/// Largest slowdown of a thread by watching lines, as a part of its CPU time (*assumed*).
 const WATCH_COST: f64 = 0.02;
 
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -49,7 +49,7 @@ pub(crate) enum State {
 pub(crate) struct Thread {
     pub(crate) pid: Tid,
     pub(crate) state: State,
-    /// CPU time that is accounted for, and what the kernel says of it.
+    /// CPU time that is accounted for, and the kernel's counts of it.
     pub(crate) cpu_ns: u64,
     pub(crate) usage: ThreadUsage,
     /// CPU time since the last sample.
@@ -58,23 +58,23 @@ pub(crate) struct Thread {
     pub(crate) open: Vec<RegisterSample>,
     /// The last sample before those in `open`.
     pub(crate) priced: Option<RegisterSample>,
-    /// When the thread is to be sampled again, before the next epoch.
+    /// Time of another sample before the next epoch.
     pub(crate) again: Option<Instant>,
     /// CPU time in this epoch.
     pub(crate) ran_ns: u64,
     /// CPU time that was priced since the last request to the fabric.
     pub(crate) computed_ns: u64,
-    /// CPU time since its last window, and since its last hold.
+    /// CPU time since the thread's last window, and since its last hold.
     pub(crate) since_ns: u64,
     pub(crate) unheld_ns: u64,
     /// Slowdown by holds that is not yet in the ledger, in nanoseconds. Negative if
     /// the thread ran faster.
     pub(crate) slower_ns: f64,
     pub(crate) ledger: Ledger,
-    /// Lines that windows touched, until they are touched again or have left the cache.
+    /// Watched lines, until they are touched again or have left the cache.
     pub(crate) watched: Vec<Watch>,
-    /// Time by which page faults took longer while it watched lines, and part of its CPU time by which all of its
-    /// last page faults would have.
+    /// Additional time of page faults while the thread watched lines, and the share of its CPU time by which watching
+    /// would lengthen its latest page faults.
     watch_cost_ns: f64,
     watch_part: f64,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Watch {
     id: WatchId,
     /// Breakpoints on the line, one at least.
     breakpoints: Vec<Breakpoint>,
-    /// CPU time in windows meanwhile, which is not the program's, in nanoseconds.
+    /// CPU time of windows during the watch, which does not count as the program's, in nanoseconds.
     stepped_ns: u64,
 }
 
@@ -97,19 +97,19 @@ impl Watch {
         }
     }
 
-    /// Number of its breakpoints.
+    /// Number of breakpoints on the line.
     pub(crate) fn breakpoints(&self) -> usize {
         self.breakpoints.len()
     }
 
     /// CPU time of the thread until it touched the line, or until now, in nanoseconds, and whether it touched the
-    /// line at all. `None` if that cannot be read.
+    /// line at all. `None` if the breakpoints cannot be read.
     fn read(&self) -> Option<(f64, bool)> {
         let all = self.breakpoints.iter().map(Breakpoint::read);
         let all: Vec<(u64, bool)> = all.collect::<Result<_, _>>().ok()?;
         let again = all.iter().any(|(_, again)| *again);
-        let told = all.iter().filter(|(_, touched)| *touched == again);
-        let ns = told.map(|(ns, _)| *ns).min()?;
+        let equal = all.iter().filter(|(_, touched)| *touched == again);
+        let ns = equal.map(|(ns, _)| *ns).min()?;
         Some((ns.saturating_sub(self.stepped_ns) as f64, again))
     }
 }
@@ -151,7 +151,7 @@ impl SpentTime {
         }
     }
 
-    /// The same CPU time without `kernel_ns` in the kernel.
+    /// This CPU time without `kernel_ns` in the kernel.
     pub(crate) fn without(self, kernel_ns: f64) -> SpentTime {
         let cpu_ns = (self.cpu_ns - kernel_ns).max(0.0);
         SpentTime {
@@ -171,39 +171,39 @@ pub(crate) struct RegisterSample {
     /// CPU time since the previous sample, and the number of instructions counted for it.
     pub(crate) spent: SpentTime,
     pub(crate) counted: Option<f64>,
-    /// The calls that led there, if they are recorded.
+    /// The calls that led to the instruction, if they are recorded.
     pub(crate) stack: StackId,
 }
 
 /// Most samples without a price. Beyond it, the two oldest intervals are merged (*assumed*).
-const OPEN: usize = 256;
+const MAX_OPEN_SAMPLES: usize = 256;
 
 impl Thread {
     /// The last sample.
-    pub(crate) fn last_look(&self) -> Option<RegisterSample> {
+    pub(crate) fn last_sample(&self) -> Option<RegisterSample> {
         self.open.last().copied().or(self.priced)
     }
 
-    /// A window was taken: finds the phases of samples without one. `phase_of` gives that of a place.
+    /// Finds the phases of samples without one after a window. `phase_of` gives the phase of a place.
     pub(crate) fn find_code(&mut self, phase_of: impl Fn(&ThreadPlace) -> Option<PhaseId>) {
         let unknown = self.open.iter_mut().chain(&mut self.priced);
-        let unknown = unknown.filter(|look| look.code.is_none());
-        unknown.for_each(|look| look.code = phase_of(&look.place));
+        let unknown = unknown.filter(|sample| sample.code.is_none());
+        unknown.for_each(|sample| sample.code = phase_of(&sample.place));
     }
 
-    /// Whether time without a price is in code in which no window has been.
+    /// Whether time without a price is in code without a window.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.open.iter().any(|look| look.code.is_none())
+        self.open.iter().any(|sample| sample.code.is_none())
     }
 
     /// CPU time that has no price yet, in nanoseconds.
     pub(crate) fn waits_ns(&self) -> f64 {
-        let open = self.open.iter().map(|look| look.spent.cpu_ns);
+        let open = self.open.iter().map(|sample| sample.spent.cpu_ns);
         self.stretch.cpu_ns + open.sum::<f64>()
     }
 
     /// Records a sample.
-    pub(crate) fn looked(
+    pub(crate) fn record_sample(
         &mut self,
         place: ThreadPlace,
         code: Option<PhaseId>,
@@ -218,7 +218,7 @@ impl Thread {
             counted,
             stack,
         });
-        if self.open.len() > OPEN {
+        if self.open.len() > MAX_OPEN_SAMPLES {
             let oldest = self.open.remove(0);
             self.open[0].spent.add(oldest.spent);
             self.open[0].counted = None;
@@ -234,8 +234,8 @@ impl Thread {
         }
     }
 
-    /// Reads what it has used in the last `ran_ns` of CPU time. Returns the part of that in user space. While it
-    /// watches lines, a page fault takes `watched_fault_ns` longer.
+    /// Reads the kernel's counts for the last `ran_ns` of CPU time, and returns the part of that time in user space.
+    /// While the thread watches lines, a page fault takes `watched_fault_ns` longer.
     pub(crate) fn used(&mut self, tid: Tid, ran_ns: u64, watched_fault_ns: f64) -> u64 {
         let then = self.usage;
         self.usage = maps::usage(tid).unwrap_or(then);
@@ -250,35 +250,35 @@ impl Thread {
         self.usage.user_ns.saturating_sub(then.user_ns)
     }
 
-    /// Whether it may watch lines: that takes little of its time now, or has taken little so far.
+    /// Whether the thread may watch lines: watching takes little of its time now, or has taken little so far.
     pub(crate) fn may_watch(&self) -> bool {
         let so_far = self.watch_cost_ns / self.cpu_ns.max(1) as f64;
         so_far.min(self.watch_part) <= WATCH_COST
     }
 
-    /// Tells what is known of the watched lines. Ends the watch of those that were touched again, or not
-    /// within `longest` nanoseconds. Returns whether estimates have to be made anew therefore.
-    pub(crate) fn tell(&mut self, times: &mut ReuseTimes, longest: f64) -> bool {
+    /// Records the state of the watched lines. Ends the watch of lines that were touched again, or not within `longest`
+    /// nanoseconds. Returns whether this invalidates estimates.
+    pub(crate) fn record_watches(&mut self, times: &mut ReuseTimes, longest: f64) -> bool {
         let mut changes = false;
         self.watched.retain(|watch| {
             let Some((ns, again)) = watch.read() else {
                 return false;
             };
-            changes |= times.tell(watch.id, ns, again);
+            changes |= times.record(watch.id, ns, again);
             !again && ns < longest
         });
         changes
     }
 
-    /// A window took so much CPU time, in nanoseconds.
+    /// Adds CPU time of a window, in nanoseconds.
     pub(crate) fn stepped(&mut self, ns: u64) {
         for watch in &mut self.watched {
             watch.stepped_ns += ns;
         }
     }
 
-    /// Records that the thread took this much longer, or less if negative, because it had been
-    /// held. A positive sum is charged as taken and returned.
+    /// Records the additional time of the thread after a hold, which may be negative. A positive sum is charged as taken
+    /// and returned.
     pub(crate) fn slow_down(&mut self, longer_ns: f64) -> u64 {
         self.slower_ns += longer_ns;
         let taken = self.slower_ns.max(0.0) as u64;
@@ -297,7 +297,7 @@ impl Thread {
         Some(then)
     }
 
-    /// Delay that the thread still has to stand still for.
+    /// Delay for which the thread has not been held yet.
     pub(crate) fn owes(&self) -> Duration {
         let held = match self.state {
             State::Held { since, .. } => since.elapsed(),
@@ -308,7 +308,7 @@ impl Thread {
 
     /// Whether no hold was shortly before.
     pub(crate) fn is_plain(&self) -> bool {
-        self.ledger.held_ns == 0 || self.unheld_ns > BEHIND_NS
+        self.ledger.held_ns == 0 || self.unheld_ns > SLOW_AFTER_HOLD_NS
     }
 
     pub(crate) fn must_be_held(&self) -> bool {

@@ -30,9 +30,9 @@ use stops::Sample;
 /// Time between two readings of CPU times.
 const EPOCH: Duration = Duration::from_millis(10);
 /// Most threads sampled in an epoch. All of them stand still until each was sampled.
-const LOOKS: usize = 8;
+const MAX_SAMPLED_THREADS: usize = 8;
 /// Share of an epoch that a thread must have run to be worth a window.
-const WORTH: f64 = 0.3;
+const RUN_SHARE: f64 = 0.3;
 /// Most programs without the rights of their files that a report names.
 const MOST_NAMED: usize = 8;
 
@@ -61,19 +61,19 @@ pub(crate) struct Outcome {
     pub(crate) left: u64,
     /// Programs that did not get the rights of their files.
     pub(crate) without_rights: BTreeSet<String>,
-    /// What was kept of the run, if that was wanted.
+    /// Recorder of the run, if it was recorded.
     pub(crate) recorder: Option<Recorder>,
-    /// Lines that an event counted, and what went wrong with it.
+    /// Lines that an event counted, and the event's first error.
     pub(crate) counted: Option<(f64, Option<String>)>,
-    /// Samples of events, if those said what was missed, and what went wrong with them.
+    /// Profile of sampled misses, if events sampled them, and their first error.
     pub(crate) metered: Option<(Profile, Option<String>)>,
 }
 
 pub(crate) struct Tracer<'a> {
     prices: Prices<'a>,
-    /// Kept for what it saves other events, if the kernel allows it.
+    /// Event that speeds up opening of other events, if the kernel allows it.
     _no_event: Option<sys::NoEvent>,
-    /// Events of all threads, which say where misses are, or how many lines are read.
+    /// Events of all threads, which sample misses or count lines.
     events: OpenEvents,
     relay: Relay,
     placement: Placement,
@@ -84,7 +84,7 @@ pub(crate) struct Tracer<'a> {
     processes: BTreeMap<Tid, Process>,
     /// Threads that ended with a debt before the first thread of their process, by process.
     ended: BTreeMap<Tid, Vec<Thread>>,
-    /// A thread that stands still for a window, and since when.
+    /// A thread that is stopped for a window, and time of the stop.
     due: Option<(Tid, Instant)>,
     began: Instant,
     last_window: Instant,
@@ -120,7 +120,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Adds a thread that is traced from now on. Its events begin with it, or with the program that it executes.
+    /// Adds a thread that is traced from now on. Its events begin now, or when it executes a program.
     pub(crate) fn add(&mut self, tid: Tid, begins: EventStart) {
         let pid = maps::process_of(tid).unwrap_or(tid);
         self.events.add(pid, tid, begins);
@@ -145,7 +145,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Follows all threads until none is left, until a program that the command started has ended,
-    /// or until the command says so.
+    /// or until the command requests the end.
     pub(crate) fn follow(mut self) -> io::Result<Outcome> {
         let mut next_epoch = Instant::now() + EPOCH;
         loop {
@@ -173,7 +173,7 @@ impl<'a> Tracer<'a> {
                 return Ok(self.finish());
             }
             self.release();
-            self.look_again();
+            self.stop_for_samples();
             if Instant::now() >= next_epoch {
                 self.epoch();
                 next_epoch = Instant::now() + EPOCH;
@@ -195,7 +195,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Stops threads whose next sample is due before the next epoch.
-    fn look_again(&mut self) {
+    fn stop_for_samples(&mut self) {
         let now = Instant::now();
         for (tid, thread) in &mut self.threads {
             if thread.state == State::Running
@@ -229,7 +229,7 @@ impl<'a> Tracer<'a> {
         if !self.threads.contains_key(&tid) {
             self.add(tid, EventStart::Now);
         }
-        self.tell_relay(tid, status);
+        self.notify_relay(tid, status);
         match status {
             Status::Event(libc::PTRACE_EVENT_STOP, signal) if signal != libc::SIGTRAP => {
                 self.set(tid, State::Listening);
@@ -246,8 +246,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Tells the relay of signals, stops and continuations of the program.
-    fn tell_relay(&mut self, tid: Tid, status: Status) {
+    /// Reports signals, stops and continuations of the program to the relay.
+    fn notify_relay(&mut self, tid: Tid, status: Status) {
         let Some(thread) = self.threads.get(&tid) else {
             return;
         };
@@ -277,8 +277,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Does with a stopped thread what it was asked to stop for, and resumes it with a signal. Any
-    /// stop serves, because it replaces the one asked for.
+    /// Performs the sample, hold or window for which a stopped thread was asked to stop, and resumes it with a signal. Any
+    /// other stop serves as well, because it replaces the requested one.
     fn resume(&mut self, tid: Tid, signal: i32, plain: bool) {
         let since = Instant::now();
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -286,7 +286,7 @@ impl<'a> Tracer<'a> {
         };
         let asked = std::mem::replace(&mut thread.state, State::Running);
         let sample = match asked {
-            State::Asked { since, cpu_ns, .. } if plain => self.look(tid, since, cpu_ns),
+            State::Asked { since, cpu_ns, .. } if plain => self.sample(tid, since, cpu_ns),
             _ => None,
         };
         let unknown = sample.as_ref().is_some_and(Sample::is_for_window);
@@ -328,7 +328,7 @@ impl<'a> Tracer<'a> {
         thread.state = State::Held { since, until, then };
     }
 
-    /// The process of this thread executes another program, with this thread alone.
+    /// Handles the execution of another program by a thread's process, which then has this thread alone.
     fn exec(&mut self, tid: Tid) {
         if let Ok(former) = sys::event_message(tid)
             && former as Tid != tid
@@ -350,8 +350,8 @@ impl<'a> Tracer<'a> {
         self.sum.without_rights.extend(without.flatten());
     }
 
-    /// A thread is about to end, so it pays the delay that it owes. The first thread of a process also stands
-    /// still for the longest delay that other threads owe: when it ends the process, these end unpaid.
+    /// Makes a thread that is about to end pay the delay that it owes. The first thread of a process also waits for the
+    /// longest delay that other threads owe, because its end may end them unpaid.
     fn settle(&mut self, tid: Tid) {
         let since = Instant::now();
         self.account(tid);
@@ -359,7 +359,7 @@ impl<'a> Tracer<'a> {
         if let Some(thread) = ending
             && let Some(process) = self.processes.get_mut(&thread.pid)
         {
-            process.tell(thread);
+            process.record_watches(thread);
         }
         self.end_waiting(tid);
         let others = self.threads.iter();
@@ -393,7 +393,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The first thread of a process does not go on until `time` after `since`, which is not its own delay.
+    /// Stops the first thread of a process until `time` after `since`, for the delay of other threads.
     fn hold_for_others(&mut self, tid: Tid, since: Instant, time: Duration) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -410,6 +410,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
+    /// Removes a thread that has ended, and its process with the last thread.
     fn gone(&mut self, tid: Tid, status: Status) {
         if tid == self.root {
             self.end = Some(match status {
@@ -458,7 +459,7 @@ impl<'a> Tracer<'a> {
         let ledger = &thread.ledger;
         self.sum.accounts.add(ledger);
         self.sum.longest_hold_ns = self.sum.longest_hold_ns.max(ledger.held_ns);
-        let open = thread.open.iter().map(|look| look.spent.user_ns);
+        let open = thread.open.iter().map(|sample| sample.spent.user_ns);
         self.prices.priced.unpriced_ns += open.sum::<f64>() + thread.stretch.user_ns;
     }
 
@@ -499,9 +500,9 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// No further window of this code follows, so the thread's pending time is priced without one.
+    /// Prices a thread's pending time when no further window of its code follows.
     fn end_waiting(&mut self, tid: Tid) {
-        if self.events.say_where() {
+        if self.events.locate_misses() {
             return;
         }
         let Some(thread) = self.threads.get_mut(&tid) else {
@@ -520,19 +521,19 @@ impl<'a> Tracer<'a> {
                 self.account(*tid);
             }
         }
-        if self.events.say_where() {
+        if self.events.locate_misses() {
             self.prices.ask_fabric(&mut self.threads);
-            self.choose_looks();
+            self.choose_samples();
             return;
         }
         let mut running: BTreeMap<Tid, usize> = BTreeMap::new();
-        let run = |thread: &&Thread| thread.ran_ns as f64 >= WORTH * EPOCH.as_nanos() as f64;
+        let run = |thread: &&Thread| thread.ran_ns as f64 >= RUN_SHARE * EPOCH.as_nanos() as f64;
         for thread in self.threads.values().filter(run) {
             *running.entry(thread.pid).or_default() += 1;
         }
         for process in self.processes.values_mut() {
             process.runs(running.get(&process.pid).copied().unwrap_or(1));
-            process.look(&self.prices.facts);
+            process.sample(&self.prices.facts);
             process.refresh_maps();
             self.sum.largest_chance = self.sum.largest_chance.max(process.chance());
             // The marks of a process that has just ended are unknown.
@@ -542,11 +543,11 @@ impl<'a> Tracer<'a> {
         if self.may_have_window(false) {
             self.choose_window();
         }
-        self.choose_looks();
+        self.choose_samples();
     }
 
-    /// Whether there is time for a window: with `elsewhere`, in code in which none has been. Otherwise in any code,
-    /// and those come later where time waits for a window of its own code.
+    /// Whether there is time for a window: in code without a window if `elsewhere`, and otherwise in any code. Windows in
+    /// any code come later while time waits for a window of its own code.
     fn may_have_window(&self, elsewhere: bool) -> bool {
         let wants = self.processes.values().map(Process::wants_windows);
         let (few, doubtful) = wants.fold((false, false), |one, other| {
@@ -556,14 +557,14 @@ impl<'a> Tracer<'a> {
         let cost = schedule::cost(self.sum.windows, elsewhere || few, uncertain);
         let mean = self.sum.window_time / self.sum.windows.clamp(1, u64::from(u32::MAX)) as u32;
         let later = !elsewhere && self.threads.values().any(Thread::is_unknown);
-        let later = if later { schedule::LATER } else { 1 };
+        let later = if later { schedule::LATER_FACTOR } else { 1 };
         let paid = self.are_windows_paid();
-        let paid = if paid { 1 } else { schedule::UNPAID };
+        let paid = if paid { 1 } else { schedule::UNPAID_FACTOR };
         self.last_window.elapsed() >= mean * cost * later * paid
     }
 
-    /// Whether the program may owe as much delay as windows took so far. What a recording is for may add more than
-    /// this run does.
+    /// Whether the program may owe as much delay as windows took so far. Always true with a recording, whose replays may
+    /// add more delay than this run.
     fn are_windows_paid(&self) -> bool {
         if self.prices.recorder.is_some() {
             return true;
@@ -574,7 +575,7 @@ impl<'a> Tracer<'a> {
 
     /// Stops threads that owe enough delay to be held. Of the threads that ran, stops those with
     /// the longest time since their last sample.
-    fn choose_looks(&mut self) {
+    fn choose_samples(&mut self) {
         let mut worth: Vec<(u64, Tid)> = Vec::new();
         for (tid, thread) in &mut self.threads {
             thread.ran_ns = 0;
@@ -584,25 +585,25 @@ impl<'a> Tracer<'a> {
             }
             if thread.must_be_held() && sys::interrupt(*tid).is_ok() {
                 thread.state = State::asked(*tid, false);
-            } else if ran >= WORTH {
+            } else if ran >= RUN_SHARE {
                 let waits_ns = thread.waits_ns() as u64;
                 worth.push((waits_ns, *tid));
             }
         }
         worth.sort_unstable();
-        for (_, tid) in worth.into_iter().rev().take(LOOKS) {
+        for (_, tid) in worth.into_iter().rev().take(MAX_SAMPLED_THREADS) {
             if sys::interrupt(tid).is_ok() {
                 self.set(tid, State::asked(tid, false));
             }
         }
     }
 
-    /// Stops a thread for a window, of the running ones that which has run for longest since its last window.
+    /// Stops a thread for a window: the running thread that has run for longest since its last window.
     fn choose_window(&mut self) {
         let running = self.threads.iter_mut();
         let worth = running.filter(|(_, thread)| {
             let part = thread.ran_ns as f64 / EPOCH.as_nanos() as f64;
-            thread.state == State::Running && part >= WORTH
+            thread.state == State::Running && part >= RUN_SHARE
         });
         if let Some((tid, thread)) = worth.max_by_key(|(_, thread)| thread.since_ns)
             && sys::interrupt(*tid).is_ok()

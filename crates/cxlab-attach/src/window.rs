@@ -10,22 +10,21 @@ use std::time::{Duration, Instant};
 
 use crate::decode::{Analyst, LONGEST, SingleStep};
 use crate::maps;
-use crate::model::{BEFORE, Step};
+use crate::model::{LEAD_IN, Step};
 use crate::placement::PAGE;
 use crate::progress::ThreadPlace;
 use crate::sys::{self, Registers, Resume, Status, Tid};
 
 /// Most instructions of a window.
 const INSTRUCTIONS: u64 = 4096;
-/// Longest duration of a window, but for loops that have not come round.
+/// Longest duration of a window, except in loops that have not completed a round.
 const TIME: Duration = Duration::from_millis(4);
-/// Longest duration of all windows (*assumed*: some 500 instructions where each takes 25 us), and the reciprocal
-/// of the part of the program's time so far that one may take beyond [`TIME`].
+/// Longest duration of any window (*assumed*: some 500 instructions of 25 us each), and the reciprocal of the share of the
+/// program's time so far that a window may take beyond [`TIME`].
 const ROUND_TIME: Duration = Duration::from_millis(12);
 const ROUND_PART: u32 = 16;
-/// Longest duration of the instructions at the start of a window that only show
-/// what was touched before.
-const BEFORE_TIME: Duration = Duration::from_millis(1);
+/// Longest duration of the lead-in of a window.
+const LEAD_IN_TIME: Duration = Duration::from_millis(1);
 /// The code segment of 64-bit programs.
 const CS_64: u64 = 0x33;
 
@@ -36,7 +35,7 @@ pub(crate) enum AfterWindow {
     Stopped,
     /// Stopped with this event, which the tracer has yet to handle.
     News(Status),
-    /// Ended, with nothing known of how.
+    /// Ended in an unknown way.
     Gone,
 }
 
@@ -81,15 +80,15 @@ pub(crate) struct ObservedWindow {
     pub(crate) steps: Vec<Step>,
     /// The registers before each instruction.
     pub(crate) places: Vec<ThreadPlace>,
-    /// How many of the first instructions only show what was touched before.
-    pub(crate) before: usize,
+    /// Number of instructions of the lead-in, which only mark lines as touched.
+    pub(crate) lead_in: usize,
     pub(crate) after: AfterWindow,
 }
 
 impl ObservedWindow {
     /// Whether the first instruction that counts was executed again.
     fn is_round(&self) -> bool {
-        let counted = self.places.get(self.before..).unwrap_or_default();
+        let counted = self.places.get(self.lead_in..).unwrap_or_default();
         let counted = &counted[..counted.len() - counted.len() / 8];
         let mut codes = counted.iter().map(|place| place.code);
         let first = codes.next();
@@ -114,8 +113,7 @@ pub(crate) fn is_inside(registers: &Registers) -> bool {
     registers.orig_rax as i64 >= 0
 }
 
-/// Longest duration of a window of a program that was followed for `followed`: a short one has no time for
-/// loops that take long.
+/// Longest duration of a window of a program that was followed for `followed`. Short programs have short windows.
 fn longest(followed: Duration) -> Duration {
     (followed / ROUND_PART).clamp(TIME, ROUND_TIME)
 }
@@ -125,7 +123,7 @@ pub(crate) fn run(tid: Tid, followed: Duration) -> ObservedWindow {
     let mut seen = ObservedWindow {
         steps: Vec::new(),
         places: Vec::new(),
-        before: BEFORE as usize,
+        lead_in: LEAD_IN as usize,
         after: AfterWindow::Stopped,
     };
     let mut analyst = Analyst::new();
@@ -142,8 +140,8 @@ pub(crate) fn run(tid: Tid, followed: Duration) -> ObservedWindow {
     for number in 0..INSTRUCTIONS {
         if number % 16 == 0 {
             let passed = began.elapsed();
-            if passed > BEFORE_TIME {
-                seen.before = seen.before.min(seen.steps.len());
+            if passed > LEAD_IN_TIME {
+                seen.lead_in = seen.lead_in.min(seen.steps.len());
             }
             if passed > longest || passed > TIME && seen.is_round() {
                 break;
@@ -153,7 +151,7 @@ pub(crate) fn run(tid: Tid, followed: Duration) -> ObservedWindow {
             seen.after = AfterWindow::Gone;
             break;
         };
-        if !look(tid, &registers, &mut code, &mut analyst, &mut step) {
+        if !decode(tid, &registers, &mut code, &mut analyst, &mut step) {
             break;
         }
         seen.after = advance(tid);
@@ -167,7 +165,8 @@ pub(crate) fn run(tid: Tid, followed: Duration) -> ObservedWindow {
     seen
 }
 
-fn look(
+/// Decodes the next instruction of a stopped thread into `step`. Returns whether it may be single-stepped.
+fn decode(
     tid: Tid,
     registers: &Registers,
     code: &mut Code,
@@ -176,7 +175,7 @@ fn look(
 ) -> bool {
     let mut bytes = [0; LONGEST];
     let count = code.at(tid, registers.rip, &mut bytes);
-    registers.cs == CS_64 && analyst.look(registers, &bytes[..count], step) == SingleStep::Plain
+    registers.cs == CS_64 && analyst.decode(registers, &bytes[..count], step) == SingleStep::Plain
 }
 
 /// Executes one instruction.
@@ -196,7 +195,7 @@ mod tests {
     use super::*;
 
     /// A window of a loop of that many instructions, the first `before` of which do not count.
-    fn seen(instructions: u64, loop_length: u64, before: usize) -> ObservedWindow {
+    fn seen(instructions: u64, loop_length: u64, lead_in: usize) -> ObservedWindow {
         let place = |number| ThreadPlace {
             code: 0x1000 + number % loop_length,
             values: [0; 15],
@@ -204,7 +203,7 @@ mod tests {
         ObservedWindow {
             steps: vec![Step::default(); instructions as usize],
             places: (0..instructions).map(place).collect(),
-            before,
+            lead_in,
             after: AfterWindow::Stopped,
         }
     }

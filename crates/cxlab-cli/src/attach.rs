@@ -139,7 +139,7 @@ mod linux {
     /// Most bytes of a recording that is read.
     const MOST_RECORDED: u64 = 1 << 30;
 
-    /// Attaches to a program and writes what was found, or says what a recorded run would have cost.
+    /// Attaches to a program and writes the report, or prices a recorded run on the scenario.
     pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
         if args.doctor {
             return examine();
@@ -189,7 +189,7 @@ mod linux {
             .collect()
         }
 
-        /// These fabrics with the names of their scenarios.
+        /// The fabrics with the names of their scenarios.
         fn tried<'a>(&self, fabrics: &'a mut [ProgramFabric<'_>]) -> Vec<TriedFabric<'a>> {
             let all = std::iter::once(&self.own).chain(&self.others);
             let named = all.zip(fabrics);
@@ -202,7 +202,7 @@ mod linux {
         }
     }
 
-    /// Says what the run that a file keeps would have cost on these scenarios.
+    /// Prices a recorded run on the scenarios.
     fn replay(args: &AttachArgs, scenarios: &Scenarios, path: &Path) -> Result<(), Failure> {
         let folder = args.out.as_deref();
         let folder = folder.map(|dir| Folder::open(dir, &["report.json"]));
@@ -225,7 +225,7 @@ mod linux {
         written.and(page.write(&advice.text()))
     }
 
-    /// Says what a program would have cost that perf followed.
+    /// Prices a program that `perf record` sampled.
     fn sampled(args: &AttachArgs, scenarios: &Scenarios, path: &Path) -> Result<(), Failure> {
         let given = GivenMachine {
             local_ns: local_latency(args)?,
@@ -269,7 +269,7 @@ mod linux {
         names.zip(fabric.0.unloaded_ns()).collect()
     }
 
-    /// The folder of the report, with what is drawn of it.
+    /// The folder of the report and its pictures.
     fn folder(args: &AttachArgs) -> Result<Option<Folder>, Failure> {
         let names = ["report.json", "folded.txt", "flame.svg"];
         let names = &names[..if args.located { 3 } else { 1 }];
@@ -277,7 +277,7 @@ mod linux {
         folder.map(|dir| Folder::open(dir, names)).transpose()
     }
 
-    /// Follows a program and writes what was found.
+    /// Follows a program and writes the report.
     fn follow(args: &AttachArgs, scenarios: &Scenarios) -> Result<(), Failure> {
         let options = options(args)?;
         let (loaded, plan) = (&scenarios.own, &scenarios.own.plan);
@@ -309,7 +309,7 @@ mod linux {
         }
         let found = AttachFindings {
             verified,
-            ..told(args, scenarios, &followed, &mut fabrics, &pools, &mut text)
+            ..findings(args, scenarios, &followed, &mut fabrics, &pools, &mut text)
         };
         let report = with_devices(&pools, &followed.report)?;
         let mut written = write_all(&folder, plan, &fabrics[0].0, report, &found, &mut text);
@@ -322,8 +322,8 @@ mod linux {
         ended(&followed.report, &options.target, written)
     }
 
-    /// What the recording of a run tells, as far as it is asked for.
-    fn told(
+    /// Delay by place and advice from the recording of a run, as far as the options request them.
+    fn findings(
         args: &AttachArgs,
         scenarios: &Scenarios,
         followed: &AttachOutcome,
@@ -367,7 +367,7 @@ mod linux {
         found
     }
 
-    /// What was found besides the report.
+    /// Results besides the report.
     #[derive(Default)]
     struct AttachFindings {
         verified: Option<Verification>,
@@ -375,7 +375,7 @@ mod linux {
         advice: Option<Advice>,
     }
 
-    /// Runs the program once more, where every miss is known.
+    /// Runs the program once more under QEMU, where every miss is known.
     fn verified(
         args: &AttachArgs,
         options: &Options,
@@ -404,8 +404,7 @@ mod linux {
         Ok(found.with_run(native(report)))
     }
 
-    /// What other places and fabrics would have cost a run, which asked for its delay in these pieces of
-    /// code if it was on the first fabric.
+    /// Costs of a run with other placements and fabrics. `phases` has the delay by place, if the run was on the first fabric.
     fn advice(
         followed: &AttachOutcome,
         phases: Option<&[LocatedPhase]>,
@@ -428,7 +427,7 @@ mod linux {
         Ok(advise(&run, tried))
     }
 
-    /// Reads what an earlier run kept.
+    /// Reads the recording of an earlier run.
     fn recorded(path: &Path) -> Result<AttachOutcome, Failure> {
         let wrong = |why: String| {
             Failure::mistake(format!(
@@ -450,22 +449,22 @@ mod linux {
         Ok(followed)
     }
 
-    /// Writes the report, and what is drawn of it, to the folder if there is one, which people are told.
+    /// Writes the report and its pictures to the folder, if there is one, and adds its path to `text`.
     fn write_all(
         folder: &Option<Folder>,
         plan: &Plan,
         fabric: &PlanFabric<'_>,
         report: Value,
         found: &AttachFindings,
-        told: &mut String,
+        text: &mut String,
     ) -> Result<(), Failure> {
         let Some(folder) = folder else {
             return Ok(());
         };
         let path = folder.path("report.json");
-        told.push_str(&format!("\nwritten: {}\n", path.display()));
-        let (text, run) = whole(plan, fabric, report, found)?;
-        folder.write("report.json", &text)?;
+        text.push_str(&format!("\nwritten: {}\n", path.display()));
+        let (json, run) = whole(plan, fabric, report, found)?;
+        folder.write("report.json", &json)?;
         let Some(located) = &found.located else {
             return Ok(());
         };
@@ -479,7 +478,7 @@ mod linux {
         }
     }
 
-    /// How the command ends: as the program did.
+    /// Result of the command: that of the program.
     fn ended(
         report: &AttachReport,
         target: &Target,
@@ -507,7 +506,7 @@ mod linux {
         }
     }
 
-    /// What the run is compared by.
+    /// Measurements of the run for the comparison with the event engine.
     fn native(report: &AttachReport) -> NativeRun {
         let all = |value: fn(&PoolReport) -> f64| report.pools.iter().map(value).sum::<f64>();
         NativeRun {
@@ -538,7 +537,7 @@ mod linux {
         Failure::Internal(format!("the report: {error}"))
     }
 
-    /// The report, with what it is a report of, and its ID.
+    /// The report as JSON, with its scenario and results, and the ID of the run.
     fn whole(
         plan: &Plan,
         fabric: &PlanFabric<'_>,

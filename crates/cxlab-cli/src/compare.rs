@@ -35,10 +35,10 @@ pub(super) struct CompareArgs {
     quiet: bool,
 }
 
-/// What is written; the files of a run in the same folder stay.
+/// Files that the command writes. Files of a run in the same folder are kept.
 const FILES: [&str; 1] = ["compare.json"];
 
-/// Runs a scenario in both forms, and says how far apart they are.
+/// Runs a scenario in both forms, and prints the differences of their results.
 pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
     if let Some(second) = &args.second {
         return Err(Failure::mistake(format!(

@@ -49,7 +49,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     for (depth, name) in path.iter().enumerate() {
         found = keys.find(&tables, name);
         if found.is_empty() {
-            return Err(unknown(keys, &path[..depth], name, &keys.names(&tables)));
+            return Err(unknown(keys, &path, depth, &keys.names(&tables)));
         }
         tables = found
             .iter()
@@ -152,8 +152,9 @@ fn line(tables: &[KeyTable<'_>], name: &str, what: &str) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// The mistake of a key that does not exist below `before`, whose keys are `names`, but perhaps elsewhere.
-fn unknown(keys: SchemaKeys<'_>, before: &[String], name: &str, names: &BTreeSet<&str>) -> Failure {
+/// The mistake of a path whose key at `depth` is none of its table's `names`, with paths that may be meant.
+fn unknown(keys: SchemaKeys<'_>, path: &[String], depth: usize, names: &BTreeSet<&str>) -> Failure {
+    let (before, name, below) = (&path[..depth], &path[depth], &path[depth + 1..]);
     let table = before.join(".");
     if names.is_empty() {
         return Failure::mistake(format!(
@@ -164,21 +165,26 @@ fn unknown(keys: SchemaKeys<'_>, before: &[String], name: &str, names: &BTreeSet
         let whole: Vec<&str> = before.iter().map(String::as_str).chain([near]).collect();
         whole.join(".")
     });
-    let elsewhere = || {
-        let below = keys.paths_of(name, before);
-        match below.is_empty() {
-            true => keys.paths_of::<&str>(name, &[]),
-            false => below,
-        }
-    };
-    // A name alone may be that of a key anywhere; in a path it is more likely misspelt.
+    // A name alone may be that of a key anywhere; in a path it is more likely misspelt, or a key further below.
     let meant = match (before.is_empty(), near) {
         (false, Some(near)) => vec![near],
-        (_, near) => match elsewhere() {
-            paths if paths.is_empty() => near.into_iter().collect(),
+        (_, near) => match keys.paths_of(name, before) {
+            paths if paths.is_empty() => Vec::from_iter(near),
             paths => paths,
         },
     };
+    // The rest of the path belongs to the hint if the table that is meant has the next key.
+    let with_rest = |meant: String| match below.first() {
+        Some(next)
+            if keys
+                .names(&keys.at(&names_of(&meant)))
+                .contains(next.as_str()) =>
+        {
+            format!("{meant}.{}", below.join("."))
+        }
+        _ => meant,
+    };
+    let meant: Vec<String> = meant.into_iter().map(with_rest).collect();
     let hint = match meant.is_empty() {
         true => {
             let allowed: Vec<&str> = names.iter().copied().collect();

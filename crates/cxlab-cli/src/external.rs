@@ -17,7 +17,7 @@ const NAME: &str = "external";
 /// Runs a workload to its end on the first group of a plan's hosts, after a change of that group.
 ///
 /// # Errors
-/// Those of the change, of the plan and of the run.
+/// The error of the change, of the plan or of the run.
 pub fn run_external(
     plan: &Plan,
     workload: impl Workload + 'static,

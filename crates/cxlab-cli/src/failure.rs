@@ -6,18 +6,18 @@ use cxlab_plan::load::Loaded;
 use cxlab_system::checkpoint::CheckpointError;
 use cxlab_system::run::RunError;
 
-/// Why a command did not succeed.
+/// Failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The user's mistake, already rendered.
     Mistake(String),
-    /// Something cannot be written.
+    /// An output cannot be written.
     Output(String),
-    /// Our own mistake.
+    /// An internal error of cxlab.
     Internal(String),
-    /// A plug-in cannot go on; what was measured is kept.
+    /// A plug-in failed. Measurements until then are kept.
     Plugin(String),
-    /// The user interrupted; what was measured is kept.
+    /// The user interrupted the run. Measurements until then are kept.
     Interrupted(String),
     /// The captured program, or the one that was attached to, ended with this code.
     Program(u8),
@@ -26,10 +26,10 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exit code of our own mistakes (`EX_SOFTWARE` of sysexits.h).
+    /// Exit code of internal errors (`EX_SOFTWARE` of sysexits.h).
     pub(crate) const INTERNAL: u8 = 70;
 
-    /// The exit code of a plug-in's mistakes.
+    /// Exit code of failed plug-ins.
     pub(crate) const PLUGIN: u8 = 71;
 
     /// A one-line mistake.
@@ -37,7 +37,7 @@ impl Failure {
         Failure::Mistake(format!("error: {message}\n"))
     }
 
-    /// Why a run of this plan did not succeed.
+    /// Failure of a run of a plan.
     pub(crate) fn of_run(loaded: &Loaded, error: RunError) -> Failure {
         match error {
             RunError::Problems(problems) => loaded.mistakes(problems).into(),
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// Prints what happened and returns the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(self) -> u8 {
         let (text, code) = match self {
             Failure::Mistake(text) => (text, 2),
@@ -68,7 +68,7 @@ impl Failure {
             Failure::Killed(signal) => {
                 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
                 cxlab_attach::die_by(signal);
-                // As shells say it, where a signal does not end this process.
+                // The exit code of shells, if the signal does not end this process.
                 (String::new(), u8::try_from(128 + signal).unwrap_or(u8::MAX))
             }
         };

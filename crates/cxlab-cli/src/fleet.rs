@@ -53,7 +53,7 @@ pub(super) struct FleetArgs {
     quiet: bool,
 }
 
-/// A study's or a sweep's point: what is changed.
+/// Changed values of a point of a sweep, by path.
 type Changes = Vec<(String, String)>;
 
 /// Studies a fleet, or several.
@@ -81,7 +81,7 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
         None => sweep(&args, points, &loaded, &folder, &watch),
     };
     if result.is_err() {
-        // Only an empty folder goes: one that this run made in vain.
+        // Only an empty folder, which this run made, is removed.
         let _ = std::fs::remove_dir(&dir);
     }
     result
@@ -168,7 +168,7 @@ fn study(
     Ok(report)
 }
 
-/// One study for each of several seeds, as many at once as there are threads.
+/// Runs one study for each of several seeds, concurrently on all threads.
 fn seeds(
     args: &FleetArgs,
     loaded: &Loaded,
@@ -255,6 +255,7 @@ fn single(
     finish(args, folder, files, &summary(&report), holds)
 }
 
+/// Studies all points of a sweep one after the other, and writes their table and chart.
 fn sweep(
     args: &FleetArgs,
     points: Vec<Changes>,
@@ -304,7 +305,7 @@ fn sweep(
     finish(args, folder, files, &sweep_text(&found), holds)
 }
 
-/// What the first file of an interrupted study has.
+/// Description of the first file of an interrupted study.
 const MEASURED: &str = "holds what was measured";
 
 /// Files that a fleet may write.
@@ -319,8 +320,7 @@ const FILES: [&str; 8] = [
     "sweep.svg",
 ];
 
-/// Writes files, the last one first, and prints what is in them; of an interrupted study also what the
-/// first one holds.
+/// Writes files, the last one first, and prints their paths. `interrupted` describes the first file of an interrupted study.
 fn finish<const N: usize>(
     args: &FleetArgs,
     folder: &Folder,
@@ -344,7 +344,7 @@ fn finish<const N: usize>(
     }
 }
 
-/// Shows how far the studies are.
+/// Shows the progress of the studies.
 fn follow(watch: &Arc<Watch>, quiet: bool) -> Progress {
     let template = "{elapsed_precise} [{bar:30}] {pos} of about {len} clusters {msg}";
     let watch = Arc::clone(watch);

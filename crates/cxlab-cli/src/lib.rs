@@ -92,7 +92,7 @@ enum Command {
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Serve one medium in a shared library to a run, in a process of its own
-    #[command(hide = true, disable_help_flag = true)]
+    #[command(name = "__host-medium", hide = true, disable_help_flag = true)]
     PluginHost {
         /// What a run gives it
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -16,7 +16,7 @@ use cxlab_workload::pattern;
 use super::failure::Failure;
 use super::print;
 
-/// Names, what each is for, and further lines: parameters, or sources of values.
+/// A list of entries: name, purpose, and further lines with parameters or sources of values.
 struct Listing {
     name: &'static str,
     what: &'static str,
@@ -42,7 +42,7 @@ fn listing<B>(name: &'static str, what: &'static str, catalog: &[Entry<B>]) -> L
     }
 }
 
-/// The parts that each table may name as its `preset`, each with its source and what it was compared with.
+/// Presets of each table, with the source of their values and the measurements they were compared with.
 fn presets() -> Vec<Listing> {
     fn parts<P: Preset>(name: &'static str, what: &'static str) -> Listing {
         let entry = |part: &'static Part| {
@@ -115,7 +115,7 @@ fn all() -> Vec<Listing> {
 /// The name of all presets together.
 const PRESETS: &str = "presets";
 
-/// What a scenario can choose from: names and summaries of the entries of each catalog.
+/// All catalogs of a scenario, with names and summaries of their entries.
 pub fn catalogs() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     let short = |listing: Listing| {
         let entries = listing.entries.into_iter();

@@ -70,7 +70,7 @@ pub(super) fn new(args: &NewArgs) -> Result<(), Failure> {
     print(&format!("next: cxlab run {}\n", path.display()))
 }
 
-/// Writes a file that is not there; false if it is.
+/// Creates a file. Returns false if it exists.
 fn create(path: &Path, text: &str) -> Result<bool, Failure> {
     let failed =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", path.display()));
@@ -140,7 +140,7 @@ fn ask_for_file(template: &Template) -> Result<PathBuf, Failure> {
     }))
 }
 
-/// A mistake if nobody can be asked.
+/// Fails if standard input is no terminal, so that no question can be asked.
 fn expect_terminal(argument: &str) -> Result<(), Failure> {
     match std::io::stdin().is_terminal() {
         true => Ok(()),

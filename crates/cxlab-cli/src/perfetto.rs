@@ -22,7 +22,7 @@ pub(super) struct Window {
     to: Option<Picos>,
 }
 
-/// Reads a window as it is typed.
+/// Parses a window of the command line.
 pub(super) fn window(text: &str) -> Result<Window, String> {
     let allowed = "allowed: FROM..TO or FROM.., times with units such as 10us..12us";
     let (from, to) = text.split_once("..").ok_or_else(|| allowed.to_owned())?;
@@ -44,7 +44,7 @@ pub(super) fn window(text: &str) -> Result<Window, String> {
     }
 }
 
-/// The tracer that the arguments want.
+/// The tracer that the arguments request.
 pub(super) fn tracer(args: &RunArgs) -> Option<Tracer> {
     args.perfetto.as_ref()?;
     let window = args.perfetto_window;
@@ -55,7 +55,7 @@ pub(super) fn tracer(args: &RunArgs) -> Option<Tracer> {
     }))
 }
 
-/// Makes sure before a long run that the file can be written.
+/// Checks before a long run that the file can be written.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     if cxlab_files::is_special(path) {
         return Ok(());
@@ -75,7 +75,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     }
 }
 
-/// Writes the trace of a run that ended at this time, and says what it holds.
+/// Writes the trace of a run that ended at `end_ns`, and prints a summary of its content.
 pub(super) fn write(
     path: &Path,
     tracer: Tracer,

@@ -31,7 +31,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
             if !loaded.plan.notes.is_empty() {
                 text.push_str(&loaded.warnings().render(is_coloured(&std::io::stdout())));
             }
-            // What is rendered obeys nobody but us.
+            // The rendered text only contains cxlab's own control characters.
             print_as_it_is(&text)
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
     }
 }
 
-/// The value that all have, or the least and the largest. `None` without values.
+/// The common value, or the least and the largest. `None` without values.
 fn span<T: Ord + Display>(values: impl Iterator<Item = T>) -> Option<String> {
     let values: Vec<T> = values.collect();
     let (least, most) = (values.iter().min()?, values.iter().max()?);
@@ -74,8 +74,8 @@ fn credits(link: &LinkParams) -> String {
 
 /// The links of a class, by their ends where there are few of a named one.
 fn which(plan: &Plan, class: usize, count: usize) -> String {
-    const FEW: usize = 4;
-    if count > FEW || plan.link_classes[class].name.is_none() {
+    const MAX_NAMED: usize = 4;
+    if count > MAX_NAMED || plan.link_classes[class].name.is_none() {
         return format!("{count} links");
     }
     let own = plan.links.iter().filter(|link| link.class == class);
@@ -83,7 +83,7 @@ fn which(plan: &Plan, class: usize, count: usize) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Which paths messages may take, and what those cost that are not the shortest.
+/// Paths that messages may take, and cost of paths that are not the shortest.
 fn paths(plan: &Plan) -> String {
     let name = plan.tables.paths().name();
     if plan.tables.paths() == AllowedPaths::UpDown
@@ -98,7 +98,7 @@ fn paths(plan: &Plan) -> String {
     name.to_owned()
 }
 
-/// The mean number of links from a host to a device that it reaches, and back.
+/// The mean number of links from a host to a reachable device, and back.
 fn mean_links(graph: &FabricGraph, tables: &RoutingTables) -> f64 {
     let devices = graph.endpoints.device_range();
     let pairs = (0..graph.endpoints.requesters.len())

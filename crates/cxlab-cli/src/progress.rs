@@ -14,7 +14,7 @@ pub(super) const REQUESTS: [&str; 2] = [
     "{elapsed_precise} [{bar:30}] {pos}/{len} requests {per_sec}, {eta} left {msg}",
 ];
 
-/// A bar, which is hidden where there is no terminal or nothing is to be shown.
+/// A bar, which is hidden without a terminal and if `quiet`.
 pub(super) fn bar(template: &str, length: Option<u64>, quiet: bool) -> ProgressBar {
     let target = match quiet || !std::io::stderr().is_terminal() {
         true => ProgressDrawTarget::hidden(),
@@ -27,7 +27,7 @@ pub(super) fn bar(template: &str, length: Option<u64>, quiet: bool) -> ProgressB
     bar
 }
 
-/// Updates a bar until its work is done; at once where it is hidden.
+/// Updates a bar until its work is done. Returns at once if the bar is hidden.
 pub(super) fn follow(bar: &ProgressBar, done: &AtomicBool, mut update: impl FnMut(&ProgressBar)) {
     while !bar.is_hidden() && !done.load(Ordering::Relaxed) {
         update(bar);
@@ -62,10 +62,10 @@ impl Progress {
     }
 }
 
-/// Sets what the first interrupt does. The second one ends the command at once.
+/// Sets the handler of the first interrupt. The second interrupt ends the command at once.
 pub(super) fn on_interrupt(act: impl Fn() + Send + 'static) {
     let is_asked = AtomicBool::new(false);
-    // Refused only when a handler is set already, and then interrupting ends the run at once.
+    // Fails only if a handler is set already. An interrupt then ends the run at once.
     let _ = ctrlc::set_handler(move || {
         if is_asked.swap(true, Ordering::Relaxed) {
             std::process::exit(130);

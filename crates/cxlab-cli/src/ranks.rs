@@ -7,12 +7,12 @@ use super::failure::Failure;
 
 /// The ranks that this process is one of.
 pub(super) trait LaunchedRanks: cxlab_engine::Ranks {
-    /// Ends all of them with this code.
+    /// Ends all ranks with this exit code.
     fn abort(&self, code: u8) -> !;
 }
 
-/// How many processes a launcher says that it has started together. What it says is in variables of
-/// its own: Open MPI's, and those of launchers that speak PMI (MPICH, Slurm).
+/// Number of processes that a launcher has started together, by environment variables of Open MPI and of launchers with
+/// PMI (MPICH, Slurm).
 fn launched() -> usize {
     let variables = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
     let counts = variables.iter().filter_map(|name| std::env::var(name).ok());
@@ -20,7 +20,7 @@ fn launched() -> usize {
     counts.max().unwrap_or(1)
 }
 
-/// The ranks, where several processes were started together.
+/// The ranks, if several processes were started together.
 #[cfg(not(feature = "mpi"))]
 pub(super) fn start() -> Result<Option<Box<dyn LaunchedRanks>>, Failure> {
     match launched() {
@@ -41,10 +41,10 @@ mod with_mpi {
 
     use super::{Failure, Launched, launched};
 
-    /// Processes that speak by MPI.
+    /// Ranks that communicate by MPI.
     struct MpiRanks {
         world: SimpleCommunicator,
-        /// MPI ends when this goes.
+        /// MPI is finalized when this is dropped.
         _universe: Universe,
     }
 

@@ -36,7 +36,7 @@ pub(super) fn open_folder(dir: &Path, names: &[&str]) -> Result<Folder, Failure>
     })
 }
 
-/// Writes files in place of all that an earlier run wrote.
+/// Writes files, and removes all others of an earlier run.
 pub(super) fn write_files(
     folder: &Folder,
     files: &[(&str, String)],
@@ -45,7 +45,7 @@ pub(super) fn write_files(
     replace(folder, files, log, &RUN_FILES)
 }
 
-/// Writes files in place of those of an earlier run, which had some of these names.
+/// Writes files, and removes files of an earlier run with one of `names`.
 pub(super) fn replace(
     folder: &Folder,
     files: &[(impl AsRef<str>, String)],

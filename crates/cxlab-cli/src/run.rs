@@ -40,10 +40,10 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
         return Ok(());
     };
     if ranks.rank() > 0 {
-        // What is wrong on all ranks, the first one says.
+        // The first rank reports an error that all ranks have, and then stops this one.
         std::thread::sleep(Duration::from_secs(2));
     }
-    // The others may wait for this one.
+    // Other ranks may wait for messages of this one.
     ranks.abort(failure.report())
 }
 
@@ -66,51 +66,52 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn LaunchedRanks>) -> Result<(), 
         true => Some(open_folder(&dir, &RUN_FILES)?),
         false => None,
     };
-    let folder = folder.as_ref();
+    let result = run_into(&loaded, &args, &dir, folder.as_ref(), ranks);
+    // Removes the folder if it is empty: a run that failed has written nothing there.
+    result.inspect_err(|_| drop(std::fs::remove_dir(&dir)))
+}
 
+/// Runs a scenario, or one rank's part of it, and writes results into a folder. Ranks but the first have none.
+fn run_into(
+    loaded: &Loaded,
+    args: &RunArgs,
+    dir: &Path,
+    folder: Option<&Folder>,
+    ranks: Option<&mut dyn LaunchedRanks>,
+) -> Result<(), Failure> {
+    let scenario = &loaded.plan.scenario;
     let seed = args.seed.unwrap_or(scenario.seed);
     if let Some(seeds) = args.seeds {
-        let result = match folder {
-            Some(folder) => seeds::run_all(&loaded, &args, folder, (seed, seeds)),
+        return match folder {
+            Some(folder) => seeds::run_all(loaded, args, folder, (seed, seeds)),
             None => Ok(()),
         };
-        // Only an empty folder goes: one that was made in vain.
-        return result.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
     }
-    let [of_short, monitor] = interruptible();
-    if let Some(written) = run_analytic(&loaded, &args, folder, seed, &of_short)? {
-        // Only an empty folder goes: one that was made in vain.
-        return written.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
+    let [short_runs, monitor] = interruptible();
+    if run_analytic(loaded, args, folder, seed, &short_runs)? {
+        return Ok(());
     }
     let threads = args.threads.unwrap_or(scenario.execution.threads);
     let not_written = NotWritten::telling(|error| {
         tell(&format!("warning: --checkpoint {error}; the run goes on"));
     });
-    let checkpoints = checkpoints(&args, &not_written);
-    // Only an empty folder goes: one that was made in vain.
-    let checkpoints = checkpoints.inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
-    let progress = follow(&loaded, &monitor, args.quiet || !first);
+    let checkpoints = checkpoints(args, &not_written)?;
+    let progress = follow(loaded, &monitor, args.quiet || folder.is_none());
     let result = match ranks {
         Some(ranks) => {
-            let report = run_on(&loaded, &args, seed, ranks, (&monitor, checkpoints));
+            let report = run_on(loaded, args, seed, ranks, (&monitor, checkpoints));
             report.map(|report| report.map(|report| (report, None)))
         }
-        None => run_logged(&loaded, &args, &dir, (seed, threads), &monitor, checkpoints).map(Some),
+        None => run_logged(loaded, args, dir, (seed, threads), &monitor, checkpoints).map(Some),
     };
     progress.stop();
     if let Some(summary) = not_written.summary() {
         tell(&format!("warning: --checkpoint: {summary}"));
     }
-    let (report, log) = match (result, folder) {
-        (Ok(Some(done)), Some(_)) => done,
-        (Ok(_), _) => return Ok(()),
-        (Err(failure), _) => {
-            // Only an empty folder goes: one that this run made in vain.
-            let _ = std::fs::remove_dir(&dir);
-            return Err(failure);
-        }
+    let (Some((report, log)), Some(folder)) = (result?, folder) else {
+        return Ok(());
     };
-    write_results(&loaded, &report, folder, log)?;
+    write_results(loaded, &report, folder, log)?;
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
         print(&describe_threads(threads, &monitor))?;
@@ -119,22 +120,23 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn LaunchedRanks>) -> Result<(), 
         }
         print(&format!(
             "\nwritten: {}\n",
-            written(&dir, args.requests).join(", ")
+            written(dir, args.requests).join(", ")
         ))?;
     }
-    outcome(&args, &dir, &report)
+    outcome(args, dir, &report)
 }
 
-/// The analytic form, where it was asked for: what became of it; `None` where events are to run.
+/// Computes the analytic form if `--mode` asks for it, and writes its report. Returns whether it did: otherwise the
+/// events have to be run.
 fn run_analytic(
     loaded: &Loaded,
     args: &RunArgs,
     folder: Option<&Folder>,
     seed: u64,
     monitor: &Arc<Monitor>,
-) -> Result<Option<Result<(), Failure>>, Failure> {
+) -> Result<bool, Failure> {
     if args.mode == Mode::Events {
-        return Ok(None);
+        return Ok(false);
     }
     let computed = compute(loaded, seed, args.calibrate, monitor);
     let weak = match &computed {
@@ -143,18 +145,18 @@ fn run_analytic(
         Ok(report) => is_weak(report),
     };
     let Some(why) = weak.filter(|_| args.mode == Mode::Auto) else {
-        let written = computed.and_then(|report| write_analytic(loaded, args, folder, report));
-        return Ok(Some(written));
+        write_analytic(loaded, args, folder, computed?)?;
+        return Ok(true);
     };
     if !args.quiet {
         print(&format!(
             "the analytic form is not good enough ({why}): running events\n\n"
         ))?;
     }
-    Ok(None)
+    Ok(false)
 }
 
-/// A run whose report is written: a failure if the report is of a part of the run only.
+/// Returns a failure if the report, which is written, is of a part of the run only.
 fn outcome(args: &RunArgs, dir: &Path, report: &Report) -> Result<(), Failure> {
     if let Some(fault) = &report.provenance.fault {
         return Err(Failure::Plugin(format!(
@@ -177,7 +179,7 @@ fn outcome(args: &RunArgs, dir: &Path, report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Monitors that an interrupt reaches: of short runs that correct the analytic form, and of the run itself.
+/// Two monitors that an interrupt stops: for the short runs that correct the analytic form, and for the run itself.
 pub(super) fn interruptible() -> [Arc<Monitor>; 2] {
     let monitors = [(); 2].map(|()| Arc::new(Monitor::default()));
     let handler = monitors.clone();
@@ -185,13 +187,13 @@ pub(super) fn interruptible() -> [Arc<Monitor>; 2] {
     monitors
 }
 
-/// Whether that asks for more than one thread.
-fn is_several(threads: ThreadLimit) -> bool {
+/// Whether a limit allows more than one thread.
+fn allows_several(threads: ThreadLimit) -> bool {
     matches!(threads, ThreadLimit::UpTo(2..))
 }
 
-/// What windows on several threads were, and how many threads were not used; nothing of a run on one that
-/// was asked for no more.
+/// How well several threads shared a run, and why fewer were used than `--threads` allows. Empty for a run on one
+/// thread that was not allowed more.
 fn describe_threads(limit: ThreadLimit, monitor: &Monitor) -> String {
     let unused = unused_threads(limit, monitor);
     let unused = unused.map_or_else(String::new, |note| format!("\n  note: --threads: {note}\n"));
@@ -209,7 +211,7 @@ fn describe_threads(limit: ThreadLimit, monitor: &Monitor) -> String {
     )
 }
 
-/// Arguments that do not go together.
+/// Refuses arguments that exclude each other.
 fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> {
     let checkpoint = args.checkpoint.is_some();
     let restore = args.restore.is_some();
@@ -241,7 +243,7 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
             _ if args.requests => Some("--requests"),
             _ if args.perfetto.is_some() => Some("--perfetto"),
             _ if without_events.is_some() => without_events,
-            _ if args.threads.is_some_and(is_several) => Some("--threads"),
+            _ if args.threads.is_some_and(allows_several) => Some("--threads"),
             _ => None,
         };
         if let Some(found) = found {
@@ -302,7 +304,7 @@ fn is_weak(report: &AnalyticReport) -> Option<String> {
     (worst.worst() > ErrorClass::TenPercent).then(|| format!("{}: {}", worst.worst(), worst.why))
 }
 
-/// Writes what was computed. Files that only a run writes do not stay beside it.
+/// Writes the analytic report and its picture, and removes files of an earlier run of events.
 fn write_analytic(
     loaded: &Loaded,
     args: &RunArgs,
@@ -328,7 +330,7 @@ fn write_analytic(
     Ok(())
 }
 
-/// Runs one rank's part.
+/// Runs one rank's part. The first rank returns the report.
 fn run_on(
     loaded: &Loaded,
     args: &RunArgs,
@@ -351,7 +353,7 @@ fn run_on(
     report.map_err(|error| Failure::of_run(loaded, error))
 }
 
-/// What the arguments say about checkpoints.
+/// The checkpoint to restore, and where to write checkpoints.
 fn checkpoints<'a>(
     args: &'a RunArgs,
     not_written: &'a NotWritten,
@@ -365,6 +367,7 @@ fn checkpoints<'a>(
     })
 }
 
+/// Runs a scenario in this process, with its request log and trace.
 fn run_logged(
     loaded: &Loaded,
     args: &RunArgs,
@@ -418,12 +421,9 @@ fn run_logged(
 fn write_results(
     loaded: &Loaded,
     report: &Report,
-    folder: Option<&Folder>,
+    folder: &Folder,
     log: Option<WholeFile>,
 ) -> Result<(), Failure> {
-    let Some(folder) = folder else {
-        return Ok(());
-    };
     let picture = stamped(
         &picture::svg(&loaded.plan, Some(report)),
         &report.provenance.run,
@@ -443,15 +443,15 @@ fn written(dir: &Path, requests: bool) -> Vec<String> {
         .collect()
 }
 
-/// Shows how far a run is.
+/// Shows the progress of a run.
 pub(super) fn follow(loaded: &Loaded, monitor: &Arc<Monitor>, quiet: bool) -> Progress {
     let expected = expected_requests(&loaded.plan);
     let template = progress::REQUESTS[usize::from(expected.is_some())];
     let (monitor, mut before) = (Arc::clone(monitor), 0);
     Progress::start(progress::bar(template, expected, quiet), move |bar| {
-        if monitor.before() > before {
-            // What a checkpoint had done is no sign of how fast this run is.
-            before = monitor.before();
+        if monitor.restored_work() > before {
+            // Requests completed before the checkpoint do not count for the speed of this run.
+            before = monitor.restored_work();
             bar.set_position(before);
             bar.reset_eta();
         }

@@ -45,7 +45,7 @@ pub(super) fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<()
     )))
 }
 
-/// How the runs come to their threads: as many runs side by side, and the most threads of each.
+/// Number of concurrent runs, and most threads of each.
 fn shares(threads: ThreadLimit, of_scenario: ThreadLimit, runs: usize) -> (usize, Threads) {
     let all = threads.number();
     let side_by_side = all.min(runs);
@@ -54,7 +54,7 @@ fn shares(threads: ThreadLimit, of_scenario: ThreadLimit, runs: usize) -> (usize
     (side_by_side, ThreadLimit::UpTo(most as u32).into())
 }
 
-/// Runs that share their state: which is next, and what they have found.
+/// Shared state of the runs: the next run, and all results.
 struct Runs<'a> {
     loaded: &'a Loaded,
     first: u64,
@@ -62,7 +62,7 @@ struct Runs<'a> {
     monitors: &'a [Monitor],
     interrupted: &'a AtomicBool,
     next: AtomicUsize,
-    /// Runs from this one on are not wanted: it, or the end.
+    /// Number of the first run that is not executed.
     end: AtomicUsize,
     finished: AtomicUsize,
     results: Mutex<Vec<Option<Result<KeptReport, RunError>>>>,
@@ -85,7 +85,7 @@ impl Runs<'_> {
             };
             let result = run(&self.loaded.plan, options).map(|report| KeptReport::from(&report));
             if result.is_err() {
-                // The failure of the smallest seed is told, so only runs of larger ones stop.
+                // The failure of the smallest seed is reported, so only runs of larger seeds stop.
                 self.end.fetch_min(number, Ordering::Relaxed);
                 self.monitors[number..].iter().for_each(Monitor::interrupt);
             }
@@ -97,7 +97,7 @@ impl Runs<'_> {
     }
 }
 
-/// Runs the scenario with so many seeds from `first` on, and writes what they measured.
+/// Runs the scenario with consecutive seeds, and writes the report of all runs.
 pub(super) fn run_all(
     loaded: &Loaded,
     args: &RunArgs,

@@ -58,10 +58,10 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("vm-tiering", include_str!("../../../scenarios/vm-tiering.toml")),
 ];
 
-/// Shipped scenarios that other files belong to, which a new file would lack.
+/// Shipped scenarios that need other files, and are no templates for that reason.
 const WITH_FILES: [&str; 3] = ["curves", "processor-trace", "trace"];
 
-/// A scenario that a new one can begin as.
+/// A shipped scenario as the start of a new one.
 #[derive(Clone, Copy)]
 pub(super) struct Template {
     pub(super) name: &'static str,
@@ -69,7 +69,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// What the scenario is for, in its own words.
+    /// The scenario's `description`, or an empty text.
     pub(super) fn description(&self) -> &'static str {
         let line = self
             .text

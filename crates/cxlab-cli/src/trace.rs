@@ -109,7 +109,7 @@ pub(crate) struct CaptureArgs {
     command: Vec<OsString>,
 }
 
-/// What records a program.
+/// Tool that records a program.
 #[derive(Clone, Copy, Default, clap::ValueEnum)]
 enum RecorderName {
     /// QEMU where it can be used, else Valgrind
@@ -121,7 +121,7 @@ enum RecorderName {
     Valgrind,
 }
 
-/// What `--sample` says.
+/// Parses the value of `--sample`.
 fn sampling(text: &str) -> Result<Sampling, Failure> {
     let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
     text.split_once(':')
@@ -137,7 +137,7 @@ fn sampling(text: &str) -> Result<Sampling, Failure> {
 }
 
 impl FilterArgs {
-    /// The caches asked for, or `default` when nothing was said.
+    /// The requested caches, or `default` without the option.
     fn hierarchy(&self, default: Option<Hierarchy>) -> Result<Option<Hierarchy>, Failure> {
         match self.filter.as_deref() {
             None => Ok(default),
@@ -173,7 +173,7 @@ fn summary(summary: &Summary, out: &Path) -> String {
     )
 }
 
-/// Refuses what cannot become a file of its own before any work is done for it.
+/// Refuses an output path that cannot be written, before any work is done.
 fn check_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() || is_special(out) || out.file_name().is_none() {
         return Err(Failure::mistake(format!(
@@ -184,7 +184,7 @@ fn check_out(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An error about the file being written is the system's; any other is the user's.
+/// Converts an error: of the output file to a failure of the system, and any other to a mistake of the user.
 fn failure(error: TraceError, out: &Path) -> Failure {
     match error.path == out {
         true if error.field.is_empty() => Failure::Output(error.to_string()),
@@ -315,7 +315,7 @@ fn info(path: &Path, format: OutputFormat) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Text that is collected before it is printed.
+/// Size of the buffer of printed text, in bytes.
 const PRINT_BYTES: usize = 1 << 16;
 
 fn head(path: &Path, n: u64) -> Result<(), Failure> {
@@ -334,7 +334,7 @@ fn head(path: &Path, n: u64) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Valgrind would say in its own words, on top of ours, that there is no such program.
+/// Refuses a missing program, for which Valgrind would print a message of its own.
 fn check_program(program: &OsStr) -> Result<(), Failure> {
     if find_program(program).is_some() {
         return Ok(());
@@ -349,6 +349,7 @@ fn check_program(program: &OsStr) -> Result<(), Failure> {
     )))
 }
 
+/// Records the memory accesses of a program behind a cache hierarchy, and writes the trace.
 fn capture(args: CaptureArgs) -> Result<(), Failure> {
     check_out(&args.out)?;
     let default = CaptureOptions::new(args.command, args.out);

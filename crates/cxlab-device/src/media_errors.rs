@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct MediaErrorParams {
     /// Probability that a line cannot be read, independently for each line. 0 to 1. Default 0.
-    #[schemars(range(min = 0.0, max = 1.0))]
+    #[schemars(range(min = 0, max = 1))]
     pub rate: f64,
     /// Lines that are poison when the run begins, whatever the rate, by device
     /// physical address: multiples of 64 below the capacity (Inject Poison, CXL 3.1,
@@ -39,7 +39,7 @@ pub struct MediaErrorStats {
 /// The lines of a medium that cannot be read.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct MediaErrors {
-    lots: BernoulliTrials,
+    trials: BernoulliTrials,
     /// Lines whose state is known, by injection or because they were written.
     known: BTreeMap<u64, bool>,
     pub(crate) stats: MediaErrorStats,
@@ -50,7 +50,7 @@ impl MediaErrors {
     pub(crate) fn new(params: &MediaErrorParams, seed: u64, name: &str) -> MediaErrors {
         let lines = params.poison.iter().map(|dpa| (dpa / LINE_BYTES, true));
         MediaErrors {
-            lots: BernoulliTrials::new(seed, &format!("{name}/media errors"), params.rate),
+            trials: BernoulliTrials::new(seed, &format!("{name}/media errors"), params.rate),
             known: lines.collect(),
             stats: MediaErrorStats::default(),
         }
@@ -58,7 +58,7 @@ impl MediaErrors {
 
     fn is_poison(&self, line: u64) -> bool {
         let known = self.known.get(&line).copied();
-        known.unwrap_or_else(|| self.lots.succeeds(line))
+        known.unwrap_or_else(|| self.trials.succeeds(line))
     }
 
     /// Counts a read of a line, and returns whether the line is poison.
@@ -68,8 +68,7 @@ impl MediaErrors {
         poison
     }
 
-    /// Applies a write, and returns whether its data are poison. A partial write does not
-    /// clear the line's poison.
+    /// Applies a write, and returns whether its data are poison. A partial write does not clear the line's poison.
     pub(crate) fn take_write(&mut self, dpa: Dpa, message: &Message) -> bool {
         let poison = message.cache.has(CacheMeta::POISON);
         let part = message.opcode == Opcode::MemWrPtl && self.is_poison(dpa.0 / LINE_BYTES);

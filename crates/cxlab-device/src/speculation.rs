@@ -23,19 +23,19 @@ pub(crate) struct SpeculativeReads {
 }
 
 impl SpeculativeReads {
-    pub(crate) fn begin(&mut self, dpa: Dpa, ahead: SpeculativeRead) {
+    pub(crate) fn begin(&mut self, dpa: Dpa, read: SpeculativeRead) {
         if self.lines.len() == MOST {
             self.lines.remove(0);
         }
-        self.lines.push((dpa, ahead));
+        self.lines.push((dpa, read));
     }
 
     /// Records that the medium has finished its request number `id`.
-    pub(crate) fn come(&mut self, id: u32, now: SimTime) {
+    pub(crate) fn complete(&mut self, id: u32, now: SimTime) {
         let is_it =
-            |(_, ahead): &&mut (Dpa, SpeculativeRead)| *ahead == SpeculativeRead::InMedium(id);
-        if let Some((_, ahead)) = self.lines.iter_mut().find(is_it) {
-            *ahead = SpeculativeRead::Ready(now);
+            |(_, read): &&mut (Dpa, SpeculativeRead)| *read == SpeculativeRead::InMedium(id);
+        if let Some((_, read)) = self.lines.iter_mut().find(is_it) {
+            *read = SpeculativeRead::Ready(now);
         }
     }
 

@@ -47,7 +47,7 @@ impl Partitioning {
 /// Largest weight of the heaviest part, in percent of that in the most even division (*assumed*). Among the
 /// divisions within this limit, the one with the longest lookahead is taken. A longer lookahead means fewer
 /// barriers, and an uneven division means that threads wait at each of them.
-const UNEVEN: u64 = 135;
+const MAX_IMBALANCE_PERCENT: u64 = 135;
 
 /// Divides components into at most `parts` parts of similar weight.
 ///
@@ -101,9 +101,9 @@ pub fn partition(
         .unwrap_or(0);
     // Divisions with joined neighbours come first, and among these the one with the highest threshold.
     let mut divisions = divisions.into_iter();
-    let even_enough = divisions.find(|(busiest, _)| busiest * 100 <= most_even * UNEVEN);
-    let division = even_enough.map(|(_, division)| division);
-    division.unwrap_or_else(|| Partitioning::single(wires.len()))
+    let limit = most_even * MAX_IMBALANCE_PERCENT;
+    let division = divisions.find(|(busiest, _)| busiest * 100 <= limit);
+    division.map_or_else(|| Partitioning::single(wires.len()), |(_, found)| found)
 }
 
 /// Distributes clusters over parts, each to the part with the least weight.
@@ -271,8 +271,7 @@ mod tests {
 
     #[test]
     fn every_part_gets_a_share_of_each_kind() {
-        // Eight leaves of two endpoints each around one spine: endpoints 0 to 15, leaves 16 to
-        // 23, the spine 24.
+        // Eight leaves of two endpoints each around one spine: endpoints 0 to 15, leaves 16 to 23, the spine 24.
         let wire =
             |to: usize, port: usize| Wire::new(ComponentId(to as u32), port as u16, Picos(70));
         let mut wires: Vec<Vec<Wire>> = (0..16).map(|at| vec![wire(16 + at / 2, at % 2)]).collect();

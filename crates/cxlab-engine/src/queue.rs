@@ -179,9 +179,9 @@ struct Sorter {
 
 impl Sorter {
     /// Largest number of events that are sorted by insertion (*assumed*).
-    const FEW: usize = 16;
+    const INSERTION_SORT_MAX: usize = 16;
     /// Largest number of events that are sorted by moving them (*assumed*). Sorting words is faster for more events.
-    const MANY: usize = 32;
+    const MOVING_SORT_MAX: usize = 32;
 
     #[inline]
     fn sort(&mut self, events: &mut Vec<NearEvent>) {
@@ -189,9 +189,9 @@ impl Sorter {
             // A branch on the order could not be predicted, so the indices are computed.
             let index_of_first = usize::from(first.key < second.key);
             (events[index_of_first], events[1 - index_of_first]) = (first, second);
-        } else if events.len() <= Self::FEW {
+        } else if events.len() <= Self::INSERTION_SORT_MAX {
             insert_each(events);
-        } else if events.len() <= Self::MANY || !self.by_rank(events) {
+        } else if events.len() <= Self::MOVING_SORT_MAX || !self.by_rank(events) {
             events.sort_unstable_by_key(|event| Reverse(event.key));
         }
     }

@@ -107,17 +107,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lots_come_true_as_often_as_is_said_and_never_change() {
+    fn trials_succeed_as_often_as_is_said_and_never_change() {
         for probability in [0.0, 0.001, 0.3, 1.0] {
-            let lots = BernoulliTrials::new(7, "medium", probability);
-            let drawn = (0..100_000).filter(|number| lots.succeeds(*number)).count();
+            let trials = BernoulliTrials::new(7, "medium", probability);
+            let drawn = (0..100_000).filter(|at| trials.succeeds(*at)).count();
             let expected = 100_000.0 * probability;
             let off = (drawn as f64 - expected).abs();
             assert!(
                 off <= 4.0 * (expected * (1.0 - probability)).sqrt(),
                 "{drawn}"
             );
-            assert!((0..100).all(|number| lots.succeeds(number) == lots.succeeds(number)));
+            assert!((0..100).all(|number| trials.succeeds(number) == trials.succeeds(number)));
         }
         let [one, other] = ["a", "b"].map(|name| BernoulliTrials::new(7, name, 0.5));
         assert!((0..100).any(|number| one.succeeds(number) != other.succeeds(number)));

@@ -32,7 +32,7 @@ use blocks::BlockArrangement;
 pub use monitor::{Monitor, Outcome, Stop};
 use pace::{Pace, Slice};
 pub use pace::{Threads, processors};
-use part::{ComponentSlot, Partition};
+use part::{ComponentSlot, Partition, SliceEnd};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
 use saved::pending;
 use threads::Workers;
@@ -364,13 +364,11 @@ impl<C: Component> Simulation<C> {
     ) -> Outcome {
         self.begin();
         let threads = threads.into();
-        let interrupted = loop {
-            let ended = self.run_slice(threads, until, monitor);
-            if let Some(interrupted) = ended {
-                break interrupted;
-            }
-        };
-        let stop = if interrupted {
+        let mut ended = SliceEnd::Paused;
+        while ended == SliceEnd::Paused {
+            ended = self.run_slice(threads, until, monitor);
+        }
+        let stop = if ended == SliceEnd::Interrupted {
             Stop::Interrupted
         } else if self.next_event().is_none() {
             Stop::Exhausted
@@ -381,9 +379,8 @@ impl<C: Component> Simulation<C> {
         self.outcome(stop)
     }
 
-    /// Runs a slice on the number of threads that is requested or chosen for it. Returns whether the run
-    /// was interrupted, or `None` where it continues with another slice.
-    fn run_slice(&mut self, threads: Threads, until: SimTime, monitor: &Monitor) -> Option<bool> {
+    /// Runs a slice on the number of threads that is requested or chosen for it, and returns how it ended.
+    fn run_slice(&mut self, threads: Threads, until: SimTime, monitor: &Monitor) -> SliceEnd {
         let (slice, mut pace) = match threads {
             Threads::Exactly(threads) => {
                 let slice = Slice {
@@ -423,13 +420,13 @@ impl<C: Component> Simulation<C> {
         ended
     }
 
-    /// Runs the partitions of the present division; the result is that of [`Simulation::run_slice`].
+    /// Runs the partitions of the present division, and returns how the slice ended.
     fn run_parts(
         &mut self,
         until: SimTime,
         pause: &mut dyn FnMut() -> bool,
         monitor: &Monitor,
-    ) -> Option<bool> {
+    ) -> SliceEnd {
         let blocks = self.parts.iter().map(|part| part.pending.queue.blocks());
         let blocks = blocks.max().unwrap_or(1) as u64;
         monitor.blocks.fetch_max(blocks, Ordering::Relaxed);
@@ -487,8 +484,7 @@ impl<C: Component> Simulation<C> {
         self.begin_parts(0);
     }
 
-    /// Starts the components of one partition, if they have not started, and sets the time
-    /// of all partitions.
+    /// Starts the components of one partition, if they have not started, and sets the time of all partitions.
     fn begin_parts(&mut self, part: usize) {
         for part in &mut self.parts {
             part.last = self.end.0;

@@ -132,14 +132,14 @@ struct RunningVm {
     local_mib: u64,
     slices: u32,
     granted: GrantedSlices,
-    /// Mean latency of its pool memory without load, in nanoseconds.
+    /// Mean latency of the VM's pool memory without load, in nanoseconds.
     unloaded_ns: f64,
-    /// Share of its accesses that go to pool memory.
+    /// Share of the VM's accesses that go to pool memory.
     share: f64,
     loss: f64,
-    /// Sum of its slowdowns over the sampling points.
+    /// Sum of the VM's slowdowns over the sampling points, and number of these points.
     slow: f64,
-    looks: u32,
+    count: u32,
     /// Index in the list of running VMs.
     place: u32,
 }
@@ -185,14 +185,14 @@ pub fn run(setup: &Setup<'_>, which: ClusterId) -> Outcome {
         Some(drawn) => drawn.vms(setup, which),
         None => drawn(setup, which).into(),
     };
-    let looks = setup.series || setup.params.monitor.is_some();
-    let mut next_look = if looks { 0 } else { span_s };
+    let sampled = setup.series || setup.params.monitor.is_some();
+    let mut next_sample = if sampled { 0 } else { span_s };
     for vm in vms.iter() {
         // The first sampling point includes VMs that run from the beginning.
-        while next_look < vm.start_s.min(span_s) {
-            cluster.leave_until(next_look);
-            cluster.look();
-            next_look += step_s;
+        while next_sample < vm.start_s.min(span_s) {
+            cluster.leave_until(next_sample);
+            cluster.sample();
+            next_sample += step_s;
         }
         cluster.leave_until(vm.start_s);
         let core_s = u64::from(vm.cores) * (vm.end_s.min(span_s) - vm.start_s.min(span_s));
@@ -209,10 +209,10 @@ pub fn run(setup: &Setup<'_>, which: ClusterId) -> Outcome {
             }
         }
     }
-    while next_look < span_s {
-        cluster.leave_until(next_look);
-        cluster.look();
-        next_look += step_s;
+    while next_sample < span_s {
+        cluster.leave_until(next_sample);
+        cluster.sample();
+        next_sample += step_s;
     }
     cluster.leave_until(span_s);
     cluster.finish(which)
@@ -386,7 +386,7 @@ impl<'a> Cluster<'a> {
             share,
             loss: vm.loss,
             slow: 0.0,
-            looks: 1,
+            count: 1,
             place: self.running.len() as u32,
         };
         live.slow = self.slowdown(&live).1;
@@ -434,11 +434,11 @@ impl<'a> Cluster<'a> {
         }
         self.unused.push(number);
         self.outcome.departed += 1;
-        self.outcome.slowdown.add(live.slow / f64::from(live.looks));
+        self.outcome.slowdown.add(live.slow / f64::from(live.count));
     }
 
     /// Adds a sampling point to the series.
-    fn look(&mut self) {
+    fn sample(&mut self) {
         self.load();
         let mut point = Point {
             vms: self.running.len() as u64,
@@ -450,7 +450,7 @@ impl<'a> Cluster<'a> {
             let (latency, slow) = self.slowdown(&self.live[number]);
             let live = &mut self.live[number];
             live.slow += slow;
-            live.looks += 1;
+            live.count += 1;
             point.latency_sum_ns += latency;
             point.pooled_vms += u64::from(live.slices > 0);
             self.outcome.slowdown_now.add(slow);
@@ -530,7 +530,7 @@ impl<'a> Cluster<'a> {
     fn finish(mut self, which: ClusterId) -> Outcome {
         for number in &self.running {
             let live = &self.live[*number as usize];
-            self.outcome.slowdown.add(live.slow / f64::from(live.looks));
+            self.outcome.slowdown.add(live.slow / f64::from(live.count));
         }
         let hosts = self.hosts.count() as u64;
         let peak = self.pool_peak.iter().copied().max().unwrap_or(0);

@@ -145,7 +145,7 @@ impl PodFabric {
         }
     }
 
-    /// Index in `errors` for what [`PodFabric::wait`] gives at the same loads.
+    /// Index in `errors` for the result of [`PodFabric::wait`] at these loads.
     pub fn point(&self, host: usize, own: f64, mean: f64) -> usize {
         let at = |curve: &LoadCurve, gb_per_s: f64| match curve.next(gb_per_s) {
             next if next == curve.load_gb_per_s.len() => LOADS - 1,

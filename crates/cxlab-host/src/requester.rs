@@ -38,8 +38,7 @@ pub use sampled::{WarmAccess, WarmBuffer};
 
 /// Configuration of a plain or a caching requester.
 pub struct RequesterConfig {
-    /// Later steps of the requester's throttle, each with its start after the workloads
-    /// begin, in order of time.
+    /// Later steps of the requester's throttle, each with its start after the workloads begin, in order of time.
     pub steps: Vec<(Picos, BytesPerSec)>,
     /// Limits, times and cache of the requester.
     pub params: RequesterParams,
@@ -159,9 +158,9 @@ enum RequestOutcome {
     Poisoned,
 }
 
-/// Wake-up tokens: ports use their number, issuing `ISSUE`, the end of issuing `LEAVE`, cache hits
-/// `HIT` plus their slot.
+/// Token of the wake-up that completes a hit of the private cache, plus the hit's tag. Ports use their number.
 const HIT: u32 = 1 << 24;
+/// Token of the wake-up that ends issuing.
 const LEAVE: u32 = u32::MAX - 1;
 
 /// The requester component. Fields that every request needs come first.
@@ -185,12 +184,12 @@ pub struct Requester {
     writeback: Option<Hpa>,
     overfetch: Option<Box<Overfetch>>,
     /// Number of the operation whose remaining lines go before the next operation, from 1; 0 for none.
-    current: u32,
+    current_multi_line: u32,
     cache: Option<PrivateCache>,
     issuer: Issuer,
     ledger: RequestLedger,
     /// Number of slots whose tag is not in use: [`RequestSlotKind::Late`], and those in `spare`.
-    idle: usize,
+    unused_tags: usize,
     /// Slots that are not needed, because others have replaced them.
     spare: Vec<u32>,
     /// Operations of several lines, and the indices of completed ones.
@@ -203,7 +202,7 @@ pub struct Requester {
 }
 
 save_state!(Requester {
-    values: free, writeback, overfetch, slots, idle, spare, throttle, current, multi_line_ops, free_multi_line_ops;
+    values: free, writeback, overfetch, slots, unused_tags, spare, throttle, current_multi_line, multi_line_ops, free_multi_line_ops;
     states: roots, issuer, cache, ledger;
     built: port_id, first_device, write_opcode, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
 });
@@ -249,9 +248,9 @@ impl Requester {
             cache_ps: params.cache.as_ref().map_or(0, |cache| cache.access_time.0),
             slots: vec![empty; outstanding],
             free: (0..outstanding as u32).rev().collect(),
-            idle: 0,
+            unused_tags: 0,
             spare: Vec::new(),
-            current: 0,
+            current_multi_line: 0,
             multi_line_ops: Vec::new(),
             free_multi_line_ops: Vec::new(),
             writeback: None,
@@ -284,7 +283,7 @@ impl Requester {
         if let Some(link) = self.roots.ports.get(port as usize) {
             link.prefetch(1);
         }
-        prefetch_first::<{ offset_of!(Self, idle) - RequesterStats::SELDOM }, _>(self);
+        prefetch_first::<{ offset_of!(Self, unused_tags) - RequesterStats::SELDOM }, _>(self);
     }
 
     /// Prefetches more for a parcel that will arrive sooner.
@@ -300,8 +299,7 @@ impl Requester {
         self.issuer.prefetch();
     }
 
-    /// Issues as much as the source offers and the limits allow. Requests a wake-up
-    /// if only time is missing.
+    /// Issues as much as the source offers and the limits allow. Requests a wake-up if only time is missing.
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         loop {
             if self.free.is_empty() || self.roots.is_full() {
@@ -311,7 +309,7 @@ impl Requester {
                 self.enter(ctx, hpa, true, RequestSlotKind::Writeback, 0);
                 continue;
             }
-            let (line, write, multi_line) = match self.next_line() {
+            let (hpa, write, multi_line) = match self.next_line() {
                 Some(next_line) => next_line,
                 None => {
                     if self.overfetch.is_some() && self.read_in_vain(ctx) {
@@ -331,14 +329,14 @@ impl Requester {
                 }
             };
             let cache = self.cache.as_mut();
-            match cache.map(|cache| cache.access(line.line(), write)) {
-                Some(access) if access.hit => self.hit(ctx, line, write, multi_line),
+            match cache.map(|cache| cache.access(hpa.line(), write)) {
+                Some(access) if access.hit => self.hit(ctx, hpa, write, multi_line),
                 Some(access) => {
                     self.writeback = access.evicted.map(|line| Hpa(line.0 * 64));
                     // Write-allocate: a store that misses reads the line.
-                    self.enter(ctx, line, false, RequestSlotKind::Request, multi_line);
+                    self.enter(ctx, hpa, false, RequestSlotKind::Request, multi_line);
                 }
-                None => self.enter(ctx, line, write, RequestSlotKind::Request, multi_line),
+                None => self.enter(ctx, hpa, write, RequestSlotKind::Request, multi_line),
             }
         }
     }
@@ -406,6 +404,7 @@ impl Requester {
         ctx.wake_at(SimTime(now.0 + self.cache_ps), HIT + tag);
     }
 
+    /// Completes a hit in the private cache, which accesses no device.
     fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let slot = self.free_slot(ctx.now(), tag);
         let mut stages: StageTimes = [0; STAGE_NAMES.len()];
@@ -573,11 +572,11 @@ impl RequestAgent for Requester {
     request_agent_fields!(roots, ledger);
 
     fn in_flight(&self) -> u64 {
-        (self.slots.len() - self.idle - self.free.len()) as u64
+        (self.slots.len() - self.unused_tags - self.free.len()) as u64
     }
 
     fn is_done(&self) -> bool {
-        self.issuer.is_done() && self.current == 0 && self.in_flight() == 0
+        self.issuer.is_done() && self.current_multi_line == 0 && self.in_flight() == 0
     }
 
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {

@@ -43,8 +43,7 @@ pub struct FixedParams {
     /// holds up all later ones, also those for free banks (head-of-line blocking). Default 0 ns: banks
     /// never stall a request.
     pub bank_cycle: Picos,
-    /// Most requests in the medium. 1 to 65536. Default 256 (*assumed*: four DDR5 channels
-    /// of 64 entries).
+    /// Most requests in the medium. 1 to 65536. Default 256 (*assumed*: four DDR5 channels of 64 entries).
     #[schemars(range(min = 1, max = 65536))]
     pub queue: u32,
 }
@@ -91,9 +90,9 @@ impl Medium for FixedParams {
             skew: u64::from(self.bank_skew),
             bus_free: 0,
             capacity: self.queue as usize,
-            ahead: self.bank_cycle.0 == 0
+            returns_times: self.bank_cycle.0 == 0
                 && self.write_latency.is_none_or(|write| write == self.latency),
-            told: 0,
+            returned: 0,
             pending: VecDeque::new(),
             waits: Waits::default(),
         })
@@ -109,7 +108,7 @@ impl Medium for FixedParams {
 }
 
 /// Completed requests are removed once this many are pending.
-const FEW: usize = 8;
+const REMOVAL_SIZE: usize = 8;
 
 struct FixedMemory {
     read_ps: u64,
@@ -121,11 +120,10 @@ struct FixedMemory {
     skew: u64,
     bus_free: u64,
     capacity: usize,
-    /// Whether `enqueue` returns completion times. It may if no request overtakes
-    /// another, until `defer`.
-    ahead: bool,
+    /// Whether `enqueue` returns completion times. It may if no request overtakes another, until `defer`.
+    returns_times: bool,
     /// Number of completions at the front of `pending` that `enqueue` returned before `defer`.
-    told: usize,
+    returned: usize,
     /// Completions in order of time.
     pending: VecDeque<Completion>,
     /// Since the measurement began.
@@ -141,7 +139,7 @@ struct Waits {
 }
 
 save_state!(FixedMemory {
-    values: bus_free, ahead, told, pending, waits;
+    values: bus_free, returns_times, returned, pending, waits;
     sized: bank_free;
     built: read_ps, write_ps, line_ps, cycle_ps, capacity, skew;
 });
@@ -160,7 +158,7 @@ impl MemoryBackend for FixedMemory {
         // Several are removed at once, because the processor cannot predict whether the first
         // is done. The bound keeps the list short and cached, and completed requests never
         // fill the queue.
-        if self.ahead && self.pending.len() + 1 >= self.capacity.min(FEW) {
+        if self.returns_times && self.pending.len() + 1 >= self.capacity.min(REMOVAL_SIZE) {
             self.forget(now);
         }
         self.pending.len() < self.capacity
@@ -200,7 +198,7 @@ impl MemoryBackend for FixedMemory {
             id: request.id,
             at: SimTime(start + latency),
         };
-        if self.ahead {
+        if self.returns_times {
             self.pending.push_back(done);
             return Some(done.at);
         }
@@ -215,20 +213,20 @@ impl MemoryBackend for FixedMemory {
     }
 
     fn defer(&mut self) {
-        if std::mem::take(&mut self.ahead) {
-            self.told = self.pending.len();
+        if std::mem::take(&mut self.returns_times) {
+            self.returned = self.pending.len();
         }
     }
 
     fn next_event(&self) -> Option<SimTime> {
-        if self.ahead && self.pending.len() < self.capacity {
+        if self.returns_times && self.pending.len() < self.capacity {
             return None;
         }
         self.pending.front().map(|first| first.at)
     }
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
-        if self.ahead {
+        if self.returns_times {
             self.forget(now);
             return;
         }
@@ -236,9 +234,9 @@ impl MemoryBackend for FixedMemory {
             && first.at <= now
         {
             self.pending.pop_front();
-            match self.told {
+            match self.returned {
                 0 => done.push(first),
-                _ => self.told -= 1,
+                _ => self.returned -= 1,
             }
         }
     }

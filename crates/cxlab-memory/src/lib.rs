@@ -78,7 +78,7 @@ pub struct FaultList(Arc<Mutex<Vec<(SimTime, String)>>>);
 
 impl FaultList {
     /// Reports that a medium cannot continue after `at`, for the reason `what`.
-    pub fn tell(&self, at: SimTime, what: String) {
+    pub fn report(&self, at: SimTime, what: String) {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         faults.push((at, what));
     }

@@ -236,7 +236,7 @@ impl PluginMemory {
     fn fault(&self, what: std::fmt::Arguments<'_>) {
         if !self.is_broken.replace(true) {
             let what = format!("the plug-in `{}`: {what}", self.library);
-            self.faults.tell(SimTime(self.now), what);
+            self.faults.report(SimTime(self.now), what);
         }
     }
 

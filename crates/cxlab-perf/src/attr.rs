@@ -8,17 +8,17 @@ pub mod flag {
     pub const INHERIT: u64 = 1 << 1;
     /// The event does not count yet.
     pub const DISABLED: u64 = 1 << 0;
-    /// It begins to count when the thread executes another program.
+    /// The event begins to count when the thread executes another program.
     pub const ENABLE_ON_EXEC: u64 = 1 << 12;
     /// Mappings, names of programs, and threads that begin and end are recorded.
     pub const RECORDS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 23 | 1 << 24;
-    /// Not in the kernel, and not in a hypervisor.
+    /// The event counts neither in the kernel nor in a hypervisor.
     pub const USER_SPACE: u64 = 1 << 5 | 1 << 6;
     /// The period is a frequency ([`super::Period::PerSecond`]).
     pub const FREQUENCY: u64 = 1 << 10;
     /// Mappings of memory that is not executed are recorded.
     pub const MAP_DATA: u64 = 1 << 17;
-    /// Records that are no samples end with fields that say whose they are.
+    /// Records other than samples end with fields that identify their thread and event.
     pub const ID_ALL: u64 = 1 << 18;
     /// The event ends when the thread executes another program, and [`SIGTRAP`] needs that.
     pub const REMOVE_ON_EXEC: u64 = 1 << 36;
@@ -84,16 +84,16 @@ pub mod kind {
     pub const RAW: u32 = 4;
 }
 
-/// After how many events there is a sample.
+/// Sampling period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
-    /// After so many.
+    /// One sample per this number of events.
     Events(u64),
-    /// As many as give so many samples a second.
+    /// The kernel adapts the period to this number of samples per second.
     PerSecond(u64),
 }
 
-/// What an event counts, and what its samples have.
+/// Attributes of an event (`perf_event_attr`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Attr {
     /// Kind of the event ([`kind`]).
@@ -106,18 +106,18 @@ pub struct Attr {
     pub sample_type: u64,
     /// Values of a read event ([`read_format`]).
     pub read_format: u64,
-    /// Bits that say how the event behaves ([`flag`]).
+    /// Flags of the event ([`flag`]).
     pub flags: u64,
-    /// More of the event. For loads of a least latency, that latency in cycles.
+    /// Further configuration of the event. For loads above a latency threshold, that threshold in cycles.
     pub config1: u64,
-    /// What branch stacks have.
+    /// Content of branch stacks.
     pub branch_sample_type: u64,
     /// Registers of user space in a sample.
     pub sample_regs_user: u64,
 }
 
 /// Bytes of the first published `perf_event_attr`.
-const LEAST: u64 = 64;
+const MIN_BYTES: u64 = 64;
 /// Bytes that [`Attr::write`] writes (`PERF_ATTR_SIZE_VER7`).
 pub(crate) const BYTES: usize = 128;
 
@@ -132,7 +132,7 @@ impl Attr {
         }
     }
 
-    /// The same event with further flags ([`flag`]).
+    /// The event with further flags ([`flag`]).
     #[must_use]
     pub fn with(self, flags: u64) -> Attr {
         Attr {
@@ -141,14 +141,14 @@ impl Attr {
         }
     }
 
-    /// Reads a `perf_event_attr`, whose size is given by where it is. Fields that are not there are zero.
+    /// Parses a `perf_event_attr` of any version. Fields beyond the end of `bytes` are zero.
     ///
     /// # Errors
     /// [`RecordError`] if there are fewer bytes than the first version had.
     pub fn parse(bytes: &[u8]) -> Result<Attr, RecordError> {
-        if (bytes.len() as u64) < LEAST {
+        if (bytes.len() as u64) < MIN_BYTES {
             return Err(RecordError::new(format!(
-                "found an event of {} bytes; allowed: at least {LEAST}",
+                "found an event of {} bytes; allowed: at least {MIN_BYTES}",
                 bytes.len()
             )));
         }
@@ -198,7 +198,7 @@ impl Attr {
         self.flags & flag != 0
     }
 
-    /// After how many events there is a sample.
+    /// Sampling period of the event.
     pub fn period(&self) -> Period {
         match self.is(flag::FREQUENCY) {
             true => Period::PerSecond(self.sample_period),
@@ -206,7 +206,7 @@ impl Attr {
         }
     }
 
-    /// Bytes in front of the number of the event in a sample. `None` where samples have none.
+    /// Offset of the event's number in a sample, in bytes. `None` if samples have no such number.
     pub(crate) fn id_at(&self) -> Option<u64> {
         if self.has(Format::Identifier) {
             return Some(0);
@@ -215,7 +215,7 @@ impl Attr {
         self.has(Format::Id).then(|| self.bytes_of(&before))
     }
 
-    /// Bytes from the number of the event to the end of a record that is no sample.
+    /// Bytes from the event's number to the end of a record other than a sample.
     pub(crate) fn id_from_end(&self) -> Option<u64> {
         if !self.is(flag::ID_ALL) {
             return None;
@@ -227,7 +227,7 @@ impl Attr {
         self.has(Format::Id).then(|| self.bytes_of(&from))
     }
 
-    /// Bytes of the fields behind a record that is no sample, and the time among them.
+    /// Bytes of the identifying fields at the end of a record other than a sample, and the offset of the time in them.
     pub(crate) fn behind(&self) -> (u64, Option<u64>) {
         if !self.is(flag::ID_ALL) {
             return (0, None);
@@ -237,7 +237,7 @@ impl Attr {
         (bytes, self.has(Time).then(|| self.bytes_of(&[Tid])))
     }
 
-    /// Bytes of those of the fields that samples have; each has 8.
+    /// Number of bytes of the fields that samples have, 8 bytes each.
     fn bytes_of(&self, fields: &[Format]) -> u64 {
         8 * fields.iter().filter(|field| self.has(**field)).count() as u64
     }

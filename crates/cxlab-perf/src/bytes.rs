@@ -1,10 +1,10 @@
 //! Fields of records, in the byte order of x86-64 and Arm.
 
-/// Why bytes are no record.
+/// Error of bytes that are no record.
 #[derive(Clone, PartialEq, Eq, thiserror::Error, Debug)]
 #[error("{what}")]
 pub struct RecordError {
-    /// What was found, and what is allowed.
+    /// The value found, and the values allowed.
     pub what: String,
 }
 

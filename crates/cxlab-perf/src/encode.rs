@@ -3,7 +3,7 @@
 use crate::attr::{Attr, BYTES, Format};
 use crate::record::{HEADER, MemoryMapping, Mode, Record, Sample, Task, kind, misc};
 
-/// A record of an event with its header, as the kernel writes it. Fields that a sample has no value of are 0.
+/// A record of an event with its header, as the kernel writes it. Fields without a value in the sample are 0.
 /// Only [`Format`]s from `Ip` to `Period`, `Callchain`, `Weight`, `WeightStruct` and `DataSrc` are written.
 pub fn record(attr: &Attr, record: &Record<'_>, time: u64) -> Vec<u8> {
     let mut fields = Vec::new();
@@ -128,12 +128,12 @@ fn sample(attr: &Attr, one: &Sample<'_>, fields: &mut Vec<u8>) {
     }
 }
 
-/// An event of a file: what it counts, the numbers of its samples, and its name.
+/// An event of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What it counts.
+    /// Attributes of the event.
     pub attr: Attr,
-    /// Numbers of its samples.
+    /// Event numbers in the samples of the event.
     pub ids: Vec<u64>,
     /// Name of the event, as perf writes it.
     pub name: String,

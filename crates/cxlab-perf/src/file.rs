@@ -22,15 +22,15 @@ pub enum FileError {
     /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is no perf.data file, or one of a kind that is not supported.
+    /// The file is no perf.data file, or has an unsupported kind.
     #[error("{0}")]
     Kind(String),
     /// The file is damaged.
     #[error("byte {at}: {what}")]
     Damaged {
-        /// First byte of what is damaged.
+        /// Offset of the first damaged byte.
         at: u64,
-        /// What was found there.
+        /// The value found, and the values allowed.
         what: String,
     },
 }
@@ -57,7 +57,7 @@ pub struct PerfData<R> {
     data: Section,
     /// Events that were recorded.
     pub events: Vec<Event>,
-    /// Name of the machine that it was recorded on, if the file has it.
+    /// Name of the machine on which the file was recorded, if the file has it.
     pub host: Option<String>,
     /// Name of the processor, if the file has it.
     pub processor: Option<String>,
@@ -159,11 +159,11 @@ impl<R: Read + Seek> PerfData<R> {
         Ok(())
     }
 
-    /// Reads all records in the file's order: the event's number, when it was written in nanoseconds if that is
-    /// known, and the record. Stops where `each` returns `false`.
+    /// Reads all records in the file's order. `each` gets the event's number, the time of the record in nanoseconds if
+    /// the file has it, and the record. Reading stops when `each` returns `false`.
     ///
     /// # Errors
-    /// [`FileError`]. Records in front of a damaged one have been told by then.
+    /// [`FileError`]. `each` has been called with all records before the damaged one.
     pub fn records(
         &mut self,
         each: &mut dyn FnMut(usize, Option<u64>, Record<'_>) -> bool,
@@ -221,10 +221,10 @@ impl<R: Read + Seek> PerfData<R> {
     }
 }
 
-/// Types from this one on are of perf and not of the kernel.
+/// First type of the records that perf itself writes. Lower types are the kernel's.
 const FIRST_OF_PERF: u32 = 64;
 
-/// Bytes behind a record of perf, at this place, that do not count as its own.
+/// Number of bytes behind a record of perf at offset `here` that the record's size does not include.
 fn behind(here: u64, kind: u32, fields: &[u8]) -> Result<u64, FileError> {
     const AUXTRACE: u32 = 71;
     const COMPRESSED: u32 = 81;
@@ -236,11 +236,11 @@ fn behind(here: u64, kind: u32, fields: &[u8]) -> Result<u64, FileError> {
     }
 }
 
-/// Which event a record is of.
+/// Event of each record, by the number in the record.
 struct EventIds {
-    /// Sorted numbers of samples, with their events.
+    /// Sorted numbers in samples, with the index of their event.
     ids: Vec<(u64, usize)>,
-    /// Bytes in front of that number in a sample, and from it to the end of another record.
+    /// Offset of the number in a sample, and its distance from the end of another record, in bytes.
     id_at: Option<u64>,
     id_from_end: Option<u64>,
 }
@@ -270,7 +270,7 @@ impl EventIds {
         })
     }
 
-    /// The event of a record. Those that perf made itself have the number 0, and are taken for the first one's.
+    /// Index of a record's event. Records that perf made itself have the number 0, and count for the first event.
     fn event(&self, kind: u32, fields: &[u8]) -> usize {
         let at = match kind {
             kind::SAMPLE => self.id_at,
@@ -297,7 +297,7 @@ fn damaged(at: u64, what: impl Into<String>) -> FileError {
     FileError::Damaged { at, what }
 }
 
-/// The error of something at this byte.
+/// Converts the error of a record at byte `at`.
 fn at(at: u64) -> impl Fn(RecordError) -> FileError {
     move |wrong| damaged(at, wrong.what)
 }
@@ -324,7 +324,7 @@ fn section<R: Read + Seek>(
     Ok(bytes)
 }
 
-/// The list of events. Each has the place of the numbers of its samples behind it.
+/// Reads the list of events. The section of each event's numbers follows its attributes.
 fn events<R: Read + Seek>(
     reader: &mut R,
     entry: u64,
@@ -369,7 +369,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(word).collect()
 }
 
-/// A text behind its length.
+/// Reads a text that follows its length.
 fn text(rest: &mut Bytes<'_>) -> Result<String, RecordError> {
     let bytes = rest.u32()?;
     Ok(Bytes(rest.take(u64::from(bytes))?).text())

@@ -29,25 +29,25 @@ pub(crate) mod misc {
     pub(crate) const DATA_OR_EXEC: u16 = 1 << 13;
 }
 
-/// Where a sampled instruction is.
+/// Privilege level of a sampled instruction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Mode {
-    /// In a program.
+    /// User space.
     User,
-    /// In the kernel.
+    /// The kernel.
     Kernel,
-    /// In a hypervisor or a guest, or not known.
+    /// A hypervisor or a guest, or unknown.
     #[default]
     Other,
 }
 
-/// How long a sampled instruction took.
+/// Duration of a sampled instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Weight {
-    /// Time of the load until its data was there, in cycles.
+    /// Time from issue of the load until its data arrived, in cycles.
     pub cycles: u32,
-    /// Time by which it retired after the instruction in front of it, in cycles; 0 if the processor does not
-    /// say. Intel's processors from Meteor Lake on do.
+    /// Time between retirement of the previous instruction and of this one, in cycles. 0 if the processor does not
+    /// report it. Intel's processors from Meteor Lake on do.
     pub retire_cycles: u16,
 }
 
@@ -55,7 +55,7 @@ pub struct Weight {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Calls<'a>(pub(crate) &'a [u8]);
 
-/// From this value on an address says whose calls follow. Those in programs have [`CALLS_OF_USER`] in front.
+/// Values from this one on are no addresses but markers of the calls that follow. [`CALLS_OF_USER`] marks user space.
 const CALLS_CONTEXT: u64 = -4095i64 as u64;
 const CALLS_OF_USER: u64 = -512i64 as u64;
 
@@ -76,12 +76,12 @@ impl Calls<'_> {
     }
 }
 
-/// A sample. A field that the event does not ask for is `None` or 0.
+/// A sample. A field that the event does not record is `None` or 0.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sample<'a> {
     /// Number of the event.
     pub id: Option<u64>,
-    /// Where the instruction is.
+    /// Privilege level of the instruction.
     pub mode: Mode,
     /// Address of the instruction.
     pub ip: u64,
@@ -89,17 +89,17 @@ pub struct Sample<'a> {
     pub pid: i32,
     /// Number of the thread.
     pub tid: i32,
-    /// Time in nanoseconds, by the clock that was recorded with.
+    /// Time in nanoseconds, by the clock of the recording.
     pub time: Option<u64>,
     /// Address of the data.
     pub address: Option<u64>,
     /// Number of events that the sample stands for.
     pub period: Option<u64>,
-    /// Calls that led there.
+    /// Calls that led to the instruction.
     pub calls: Calls<'a>,
-    /// How long the instruction took.
+    /// Duration of the instruction.
     pub weight: Option<Weight>,
-    /// What the instruction did, and where it found its data.
+    /// Operation of the instruction, and source of its data.
     pub source: Option<DataSource>,
 }
 
@@ -149,16 +149,16 @@ pub enum Record<'a> {
     Fork(Task),
     /// A thread ended.
     Exit(Task),
-    /// So many records did not fit into the ring.
+    /// Number of records that did not fit into the ring.
     Lost(u64),
     /// The kernel sampled less often, because it took too much time.
     Throttled,
-    /// A record of this type, which says nothing of memory.
+    /// A record of another type, which does not concern memory.
     Other(u32),
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record of an event, with its header. `misc` are the flags of that.
+    /// Parses a record of an event from the fields behind its header. `misc` are the header's flags.
     ///
     /// # Errors
     /// [`RecordError`] if the record is shorter than its fields.
@@ -182,7 +182,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// When a record was written, in nanoseconds. `None` if its event does not ask for that.
+/// Time of a record, in nanoseconds. `None` if its event does not record the time.
 pub(crate) fn time_of(attr: &Attr, kind: u32, fields: &[u8]) -> Option<u64> {
     let from = match kind {
         kind::SAMPLE => {
@@ -243,7 +243,7 @@ fn mapped(
     })
 }
 
-/// Reads the fields of a sample in their order, as far as to what is known of its data.
+/// Parses the fields of a sample in their order, up to the data source.
 fn sample<'a>(attr: &Attr, misc: u16, mut rest: Bytes<'a>) -> Result<Sample<'a>, RecordError> {
     let mut sample = Sample {
         mode: match misc & misc::MODE {

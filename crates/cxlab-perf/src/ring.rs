@@ -58,7 +58,7 @@ fn copy(ring: &[u8], at: u64, to: &mut [u8]) {
     to[first..].copy_from_slice(&ring[..rest]);
 }
 
-/// A ring that a program writes as the kernel does: it has a size, and drops what does not fit.
+/// A ring that a program writes as the kernel does. Records that do not fit are dropped and counted.
 #[derive(Clone, Debug)]
 pub struct Written {
     ring: Vec<u8>,
@@ -69,7 +69,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// An empty ring of so many bytes. An event has those fields.
+    /// An empty ring of `bytes` bytes for records of an event with attributes `attr`.
     pub fn new(bytes: usize, attr: Attr) -> Written {
         Written {
             ring: vec![0; bytes],

@@ -1,6 +1,6 @@
 //! What a processor says of a load or store that was sampled (`union perf_mem_data_src`).
 
-/// What an instruction did.
+/// Operation of a sampled instruction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Operation {
     /// The instruction loads.
@@ -9,33 +9,33 @@ pub enum Operation {
     Store,
     /// A prefetch by software.
     Prefetch,
-    /// Something else, or not known.
+    /// Another operation, or unknown.
     Other,
 }
 
-/// Where a load found its data.
+/// Source of a load's data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LoadOrigin {
-    /// In a cache of its own processor, of that level.
+    /// A cache of the load's own processor, with its level.
     Cache(u8),
-    /// On its way already: an earlier load or a prefetch had asked for the line.
-    UnderWay,
-    /// In the cache of another core or processor.
+    /// A line in flight: an earlier load or a prefetch had requested it.
+    InFlight,
+    /// The cache of another core or processor.
     OtherCache,
-    /// In memory, of whatever kind.
+    /// Memory of any kind.
     Memory {
         /// Whether the memory is another node's.
         remote: bool,
         /// Whether the kernel calls it CXL memory or extended memory.
         cxl: bool,
     },
-    /// At a device, or in memory that is not cached.
+    /// A device, or memory that is not cached.
     Device,
-    /// The processor does not say.
+    /// The processor does not report the source.
     Unknown,
 }
 
-/// What a processor says of a load or store.
+/// Description of a load or store by the processor (`perf_mem_data_src`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataSource(pub u64);
 
@@ -44,7 +44,7 @@ const LEVEL_NUMBER_SHIFT: u32 = 33;
 const REMOTE: u64 = 1 << 37;
 
 impl DataSource {
-    /// What the instruction did.
+    /// Operation of the instruction.
     pub fn operation(self) -> Operation {
         match self.0 & 0x1f {
             operation if operation & 0x02 != 0 => Operation::Load,
@@ -54,15 +54,15 @@ impl DataSource {
         }
     }
 
-    /// Where its data was.
+    /// Source of the data.
     pub fn found(self) -> LoadOrigin {
         let remote = self.0 & REMOTE != 0;
         match self.0 >> LEVEL_NUMBER_SHIFT & 0xf {
             level @ 1..=4 if !remote => return LoadOrigin::Cache(level as u8),
             1..=4 => return LoadOrigin::OtherCache,
             // A buffer of misses beside the second level.
-            0x5 | 0xc => return LoadOrigin::UnderWay,
-            // A cache in front of memory is found as memory is.
+            0x5 | 0xc => return LoadOrigin::InFlight,
+            // A cache in front of memory counts as memory.
             0x6 | 0xd | 0xe => return LoadOrigin::Memory { remote, cxl: false },
             0x9 => return LoadOrigin::Memory { remote, cxl: true },
             0x8 | 0xa => return LoadOrigin::Device,
@@ -72,7 +72,7 @@ impl DataSource {
         // Kernels before 4.14 and some processors only have the older bits.
         match self.0 >> LEVEL_SHIFT & 0x3fff {
             level if level & 0x0008 != 0 => LoadOrigin::Cache(1),
-            level if level & 0x0010 != 0 => LoadOrigin::UnderWay,
+            level if level & 0x0010 != 0 => LoadOrigin::InFlight,
             level if level & 0x0020 != 0 => LoadOrigin::Cache(2),
             level if level & 0x0040 != 0 => LoadOrigin::Cache(3),
             level if level & 0x0080 != 0 => LoadOrigin::Memory { remote, cxl: false },
@@ -86,13 +86,13 @@ impl DataSource {
         }
     }
 
-    /// A load that found its data there, as a kernel from 4.14 on writes it.
+    /// A load with that source of its data, as a kernel from 4.14 on encodes it.
     pub fn load(found: LoadOrigin) -> DataSource {
         let (old, number, remote) = match found {
             LoadOrigin::Cache(1) => (0x0008, 0x1, false),
             LoadOrigin::Cache(2) => (0x0020, 0x2, false),
             LoadOrigin::Cache(level) => (0x0040, u64::from(level.clamp(3, 4)), false),
-            LoadOrigin::UnderWay => (0x0010, 0xc, false),
+            LoadOrigin::InFlight => (0x0010, 0xc, false),
             LoadOrigin::OtherCache => (0x0400, 0xb, true),
             LoadOrigin::Memory { remote, cxl } => (
                 if remote { 0x0100 } else { 0x0080 },
@@ -120,7 +120,7 @@ mod tests {
             let source = DataSource(value);
             (source.operation(), source.found())
         };
-        assert_eq!(of(0x118_6810_0242), (Operation::Load, LoadOrigin::UnderWay));
+        assert_eq!(of(0x118_6810_0242), (Operation::Load, LoadOrigin::InFlight));
         assert_eq!(of(0x102_6810_0142), (Operation::Load, LoadOrigin::Cache(1)));
         assert_eq!(of(0x104_6810_0442), (Operation::Load, LoadOrigin::Cache(2)));
         assert_eq!(of(0x106_5010_0842), (Operation::Load, LoadOrigin::Cache(3)));
@@ -130,7 +130,7 @@ mod tests {
     fn what_is_written_is_read() {
         let memory = |remote, cxl| LoadOrigin::Memory { remote, cxl };
         let near = [
-            LoadOrigin::UnderWay,
+            LoadOrigin::InFlight,
             LoadOrigin::OtherCache,
             LoadOrigin::Device,
         ];

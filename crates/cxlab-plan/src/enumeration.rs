@@ -1,4 +1,4 @@
-//! What each host finds when it enumerates: its hierarchy, and the decoders that it has to program.
+//! The hierarchy that each host enumerates, and the decoders that the host has to program.
 //!
 //! With PCIe-style switches, each physical switch contains a virtual switch for each host. A fabric
 //! of PBR switches shows each host one virtual switch, at its edge, with a downstream port for each

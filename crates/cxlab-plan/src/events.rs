@@ -46,8 +46,8 @@ fn check_times(scenario: &Scenario, problems: &mut Problems) {
     }
 }
 
-/// Hosts whose memory changes are requesters without caches, or processors that need none of it; those
-/// that come and go themselves, or ask for memory, are requesters.
+/// Checks hosts: those whose memory changes are requesters without caches, or processors that do
+/// not need this memory; those that join, leave or demand memory are requesters.
 fn check_hosts(scenario: &Scenario, named: &NamedGroups, problems: &mut Problems) {
     let mut known = BTreeSet::new();
     let mut check = |host: usize, part: Option<&str>, why: String, allowed: &str| {

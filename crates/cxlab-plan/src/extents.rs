@@ -10,7 +10,7 @@ use crate::problem::Problem;
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
 pub(crate) const DECODER_UNIT: u64 = 256 << 20;
 
-/// Number of a region, and of its block if the region is pooled; otherwise 0.
+/// Number of a region, and of its block (0 if the region is not pooled).
 pub(crate) type RegionBlock = (usize, u32);
 
 /// A contiguous piece of memory in a host's address space.

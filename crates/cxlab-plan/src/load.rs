@@ -18,12 +18,12 @@ use crate::unread;
 pub struct Mistakes {
     diagnostics: Diagnostics,
     document: Box<Document>,
-    /// Whether keys and types are wrong, so that nothing else was checked.
+    /// Whether these mistakes kept later checks from being made.
     precludes_checks: bool,
 }
 
 impl Mistakes {
-    /// Mistakes in keys and types, so that nothing else was checked.
+    /// Mistakes that kept later checks from being made.
     fn before_checks(diagnostics: Diagnostics, document: Document) -> Mistakes {
         Mistakes {
             precludes_checks: true,
@@ -39,15 +39,15 @@ impl Mistakes {
         }
     }
 
-    /// The mistakes as text for people; `color` enables terminal colours. It says so where more checks
-    /// follow when these mistakes are mended: keys and types are checked before values.
+    /// The mistakes as text for people; `color` enables terminal colours. A note says where they kept later checks
+    /// from being made: keys and types are checked first, then the values of each table, then the whole system.
     pub fn render(&self, color: bool) -> String {
         let mut text = render(&self.diagnostics, &self.document, color);
         if !text.ends_with('\n') {
             text.push('\n');
         }
         if self.precludes_checks {
-            text.push_str("\nnote: more is checked when this is mended\n");
+            text.push_str("\nnote: more is checked once this is mended\n");
         }
         text
     }
@@ -197,6 +197,9 @@ pub fn resolve(
             plan.notes.extend(unread);
             Ok(Loaded { plan, document })
         }
-        Err(problems) => Err(Mistakes::of(located(problems, &document), document)),
+        Err(problems) => {
+            let diagnostics = located(problems, &document);
+            Err(Mistakes::before_checks(diagnostics, document))
+        }
     }
 }

@@ -7,7 +7,7 @@ use cxlab_protocol::hdm::xor_maps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who uses a region.
+/// How hosts use a region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
@@ -17,11 +17,11 @@ pub enum Sharing {
     /// All hosts see the same memory. The device keeps their caches coherent if it is hdm-db;
     /// otherwise their software must.
     Shared,
-    /// One memory, which one host at a time has: at first the first of the region's hosts, later the host that an
-    /// event adds it to.
+    /// One memory, assigned to one host at a time: first to the first of the region's hosts, later
+    /// to the host that an event adds it to.
     Moving,
-    /// Blocks of 256 MiB on one device each, every one of which one host at a time has. A host is
-    /// granted as many as it needs (`demand`), by `fabric_manager.policy`; at first none has any.
+    /// Blocks of 256 MiB, each on one device and assigned to at most one host at a time. The fabric manager grants a
+    /// host the blocks that it needs (`demand`), by `fabric_manager.policy`; no host has any at first.
     Pooled,
 }
 
@@ -31,20 +31,20 @@ pub enum Sharing {
 pub struct RegionGroup {
     /// The region's name.
     pub name: String,
-    /// What each host gets, or what all share: a multiple of 256 MiB on each device.
+    /// Capacity for each host, or of the memory that all share: a multiple of 256 MiB on each device.
     pub capacity: Bytes,
-    /// Who uses it. Default exclusive.
+    /// How hosts use the region. Default exclusive.
     #[serde(default)]
     pub sharing: Sharing,
-    /// The devices that it is interleaved over: names of devices, or of groups of them. Default: all
-    /// Type 3 devices.
+    /// The devices that the region is interleaved over: names of devices, or of groups of them.
+    /// Default: all Type 3 devices.
     #[serde(default)]
     pub devices: Vec<String>,
-    /// The hosts that get it: names of hosts, or of groups of them. Default: all.
+    /// The hosts of the region: names of hosts, or of groups of them. Default: all.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Whether they have it from the beginning. Otherwise it is addresses without memory behind
-    /// them until an event adds it. Default true.
+    /// Whether hosts have the region's memory from the beginning. Otherwise its addresses have no
+    /// memory until an event adds it. Default true.
     #[serde(
         default = "crate::defaults::yes",
         skip_serializing_if = "crate::defaults::is_yes"
@@ -74,11 +74,11 @@ pub struct AddressMapParams {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arithmetic {
-    /// The bits above the granularity, and for a factor of three the rest of the address modulo three.
+    /// The bits above the granularity select the device, and for a factor of three the rest of the address modulo three.
     #[default]
     Modulo,
-    /// Each of these bits is the XOR of several address bits, so that strides reach all devices. A factor of three
-    /// stays a modulo.
+    /// Each bit that selects the device is the XOR of several address bits, so that strides reach
+    /// all devices. A factor of three stays a modulo.
     Xor,
 }
 

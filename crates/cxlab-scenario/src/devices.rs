@@ -24,13 +24,13 @@ pub struct AcceleratorGroup {
     #[serde(default = "crate::defaults::one")]
     #[schemars(range(min = 1, max = 4095))]
     pub count: u32,
-    /// The host whose memory it works on, by name. Default: the first host.
+    /// The host whose memory the accelerator works on, by name. Default: the first host.
     #[serde(default)]
     pub host: Option<String>,
-    /// Its elements, cache and engines.
+    /// Processing elements, cache and engines.
     #[serde(default)]
     pub device: AcceleratorParams,
-    /// Memory of its own, which hosts reach over CXL.mem: a Type 2 device. Default: none.
+    /// Device-attached memory, which hosts reach over CXL.mem: a Type 2 device. Default: none.
     #[serde(default)]
     pub memory: Option<DeviceMemoryParams>,
 }
@@ -47,14 +47,14 @@ pub struct DeviceMemoryParams {
     /// The medium. Default: `{ kind = "fixed" }`.
     #[serde(default)]
     pub memory: MediumChoice,
-    /// Who keeps it coherent: `hdm-d` (the host, with bias) or `hdm-db` (the device, by back-invalidation). Default
-    /// `hdm-d`.
+    /// Coherence of the memory: `hdm-d` (kept by the host, with bias) or `hdm-db` (by the device,
+    /// with back-invalidation). Default `hdm-d`.
     #[serde(default)]
     pub class: AttachedMemoryClass,
 }
 
 impl AcceleratorGroup {
-    /// Whether it has memory that it keeps coherent by back-invalidation.
+    /// Whether the accelerators keep their memory coherent by back-invalidation.
     pub fn is_hdm_db(&self) -> bool {
         let memory = self.memory.as_ref();
         memory.is_some_and(|memory| memory.class == AttachedMemoryClass::HdmDb)
@@ -75,8 +75,8 @@ pub struct DeviceGroup {
     #[serde(default = "crate::defaults::one")]
     #[schemars(range(min = 1, max = 4095))]
     pub count: u32,
-    /// What differs from `fabric.edge_link` in the device's links, as for the tables of `fabric.links`. A named link
-    /// of the topology or of `fabric.overrides` comes before it. Default: nothing.
+    /// Parameters of the device's links that differ from `fabric.edge_link`, as in the tables of `fabric.links`. A
+    /// named link of the topology or of `fabric.overrides` takes precedence. Default: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkTable>,
     /// Capacity of each: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section
@@ -89,11 +89,11 @@ pub struct DeviceGroup {
     /// The medium. Default: `{ kind = "fixed" }`.
     #[serde(default)]
     pub memory: MediumChoice,
-    /// Who keeps its memory coherent. Default: the hosts.
+    /// Coherence of the device's memory. Default: the hosts.
     #[serde(default)]
     pub coherence: CoherenceParams,
-    /// A multi-logical device with at most so many logical devices, each bound to one host: 1 to 16
-    /// (CXL 3.1 section 2.5). Default: none, a device that tells any number of hosts apart.
+    /// A multi-logical device with at most this number of logical devices, each bound to one host:
+    /// 1 to 16 (CXL 3.1 section 2.5). Default: none, a device that tells any number of hosts apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16))]
     pub logical_devices: Option<u32>,
@@ -102,27 +102,27 @@ pub struct DeviceGroup {
     /// HBR messages as a host's does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub g_fam: bool,
-    /// It tells hosts how loaded it is, with each answer. Default: it does not.
+    /// QoS telemetry: the device reports its load (DevLoad) in each response. Default: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosParams>,
-    /// Lines of its medium that cannot be read and are answered with poison until they are written. Default none.
+    /// Lines of the medium that cannot be read: reads return poison until the line is written. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<MediaErrorParams>,
 }
 
-/// Who keeps a device's memory coherent (CXL 3.1 section 2.2).
+/// Coherence class of a device's memory (CXL 3.1 section 2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoherenceClassChoice {
-    /// Host-only coherent: the device answers and never snoops.
+    /// Host-only coherent: the device responds and never snoops.
     #[default]
     HdmH,
-    /// Device-coherent using back-invalidation: the device's DCOH tracks who holds its lines in a
-    /// snoop filter. Hosts that reach it need a cache.
+    /// Device-coherent using back-invalidation: the device's DCOH tracks in a snoop filter which
+    /// hosts hold its lines. Hosts that reach the device need a cache.
     HdmDb,
 }
 
-/// A device's part in coherence.
+/// Coherence class and snoop filter of a device.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct CoherenceParams {
@@ -130,13 +130,13 @@ pub struct CoherenceParams {
     pub class: CoherenceClassChoice,
     /// The snoop filter, with `hdm-db`.
     pub filter: SnoopFilterParams,
-    /// Which line the snoop filter gives up when it is full, with `hdm-db`. Default
+    /// Which entry the snoop filter evicts when it is full, with `hdm-db`. Default
     /// `{ kind = "lru" }`.
     pub victim: VictimChoice,
 }
 
 impl DeviceGroup {
-    /// Whether its memory is kept coherent by back-invalidation.
+    /// Whether the devices keep their memory coherent by back-invalidation.
     pub fn is_hdm_db(&self) -> bool {
         self.coherence.class == CoherenceClassChoice::HdmDb
     }

@@ -1,4 +1,4 @@
-//! What happens while the workloads run: commands of the fabric manager, hosts that come and go, and
+//! Events while the workloads run: commands of the fabric manager, hosts that come and go, and
 //! components that fail.
 
 use cxlab_engine::units::{Bytes, Picos};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fabric::Binding;
 
-/// Something that happens at a time after the workloads begin: at most 1 hour, and not before the
-/// event that is written before it.
+/// An event at a time after the workloads begin: at most 1 hour, and not before the time of the
+/// preceding event.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum EventParams {
@@ -23,7 +23,7 @@ pub enum EventParams {
         /// The host, by name.
         host: String,
     },
-    /// They end to (Initiate Dynamic Capacity Release, section 7.6.7.6.6).
+    /// The devices of a region stop serving it to a host (Initiate Dynamic Capacity Release, section 7.6.7.6.6).
     Release {
         /// Time of the event, from when the workloads begin.
         at: Picos,
@@ -31,16 +31,16 @@ pub enum EventParams {
         region: String,
         /// The host, by name.
         host: String,
-        /// Without asking the host (Forced Removal). Otherwise it has `fabric_manager.host_time` to
-        /// give the memory up, and what it issued before is served. Default true.
+        /// Removes the memory without asking the host (Forced Removal). Otherwise the host has `fabric_manager.host_time` to give
+        /// the memory up, and requests issued before that are served. Default true.
         #[serde(
             default = "crate::defaults::yes",
             skip_serializing_if = "crate::defaults::is_yes"
         )]
         forced: bool,
     },
-    /// A host is bound to a device, to its logical device there if it is a multi-logical one (Bind
-    /// vPPB, section 7.6.7.2.2): from now on the device serves what the host has of it.
+    /// A host is bound to a device, or to its logical device of a multi-logical device (Bind vPPB,
+    /// section 7.6.7.2.2): the device begins to serve the host's memory on it.
     Bind {
         /// Time of the event, from when the workloads begin.
         at: Picos,
@@ -49,8 +49,8 @@ pub enum EventParams {
         /// The device, by name.
         device: String,
     },
-    /// It is unbound (Unbind vPPB, section 7.6.7.2.3): the device denies it everything until it is
-    /// bound again. What it has there stays its own, and stays as it is.
+    /// A host is unbound from a device (Unbind vPPB, section 7.6.7.2.3): the device denies all requests of the host
+    /// until the host is bound again. The host's memory on the device stays assigned to it and keeps its data.
     Unbind {
         /// Time of the event, from when the workloads begin.
         at: Picos,
@@ -58,13 +58,13 @@ pub enum EventParams {
         host: String,
         /// The device, by name.
         device: String,
-        /// What becomes of requests in flight. Default `managed-hot-remove`.
+        /// Treatment of requests in flight. Default `managed-hot-remove`.
         #[serde(default, skip_serializing_if = "UnbindOption::is_managed")]
         option: UnbindOption,
     },
-    /// A logical device of a multi-logical one has so much of a pooled region from now on, on this device
-    /// (Set LD Allocations, section 7.6.7.4.3). What is missing comes from blocks that nobody has, or
-    /// the device refuses; what is too much is taken at once, the last granted first.
+    /// Sets the capacity of a pooled region that a logical device of a multi-logical device has on this device (Set
+    /// LD Allocations, section 7.6.7.4.3). To grow, the logical device takes free blocks; without enough of them the
+    /// command is refused. To shrink, it gives blocks back at once, the last granted first.
     SetLdAllocations {
         /// Time of the event, from when the workloads begin.
         at: Picos,
@@ -74,20 +74,20 @@ pub enum EventParams {
         host: String,
         /// The region, by name.
         region: String,
-        /// How much of it on this device: a multiple of 256 MiB.
+        /// Capacity of the region on this device: a multiple of 256 MiB.
         capacity: Bytes,
     },
-    /// The fabric manager resets what is behind a port of a switch, or ends that (Physical Port
-    /// Control, section 7.6.7.1.4). The port's link is down meanwhile.
+    /// The fabric manager resets the component behind a port of a switch, or ends the reset
+    /// (Physical Port Control, section 7.6.7.1.4). The port's link is down during the reset.
     PortControl {
         /// Time of the event, from when the workloads begin.
         at: Picos,
-        /// The port, by its link: the switch that it is a port of, and what is behind it.
+        /// The port, by the ends of its link: the switch with the port, and the component behind it.
         link: [String; 2],
         /// Which one of several links between them, from 0 on. Default 0.
         #[serde(default, skip_serializing_if = "crate::defaults::is_zero")]
         number: u32,
-        /// What is done to it.
+        /// The action on the port.
         action: PortAction,
     },
     /// A host's share of a device with `qos` changes (Set QoS Allocated BW and Set QoS BW Limit,
@@ -109,8 +109,8 @@ pub enum EventParams {
         #[schemars(range(min = 1, max = 256))]
         limit: Option<u16>,
     },
-    /// A host needs so much of a pooled region, in all, from now on. The fabric manager grants it what is
-    /// missing by its policy, or refuses; or takes back what is too much, as by a `release` without force.
+    /// Sets the total capacity that a host needs of a pooled region. The fabric manager grants missing blocks by its
+    /// policy, or refuses; it takes surplus blocks back as by a `release` that is not forced.
     Demand {
         /// Time of the event, from when the workloads begin.
         at: Picos,
@@ -118,29 +118,29 @@ pub enum EventParams {
         host: String,
         /// The region, by name.
         region: String,
-        /// How much, in all: a multiple of 256 MiB.
+        /// Total capacity that the host needs: a multiple of 256 MiB.
         capacity: Bytes,
     },
-    /// A host begins its workload, which else begins at once.
+    /// A host begins its workload. Hosts without this event begin at once.
     HostJoins {
         /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host, by name.
         host: String,
     },
-    /// A host issues nothing any more. The fabric manager releases all that it has of regions, as by a
-    /// `release` that is not forced.
+    /// A host issues no more requests. The fabric manager releases all its memory of regions, as by
+    /// a `release` that is not forced.
     HostLeaves {
         /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The host, by name.
         host: String,
     },
-    /// A link fails: what it carries is lost.
+    /// A link fails: messages in flight on it are lost.
     LinkDown {
         /// Time of the event, from when the workloads begin.
         at: Picos,
-        /// Its ends: names of switches, hosts or devices, in any order.
+        /// The ends of the link: names of switches, hosts or devices, in any order.
         link: [String; 2],
         /// Which one of several links between them, from 0 on. Default 0.
         #[serde(default, skip_serializing_if = "crate::defaults::is_zero")]
@@ -150,20 +150,20 @@ pub enum EventParams {
     LinkUp {
         /// Time of the event, from when the workloads begin.
         at: Picos,
-        /// Its ends, by name.
+        /// The ends of the link, by name.
         link: [String; 2],
         /// Which one of several links between them, from 0 on. Default 0.
         #[serde(default, skip_serializing_if = "crate::defaults::is_zero")]
         number: u32,
     },
-    /// A switch fails, and with it all its links and what it holds.
+    /// A switch fails with all its links; messages in the switch are lost.
     SwitchDown {
         /// Time of the event, from when the workloads begin.
         at: Picos,
         /// The switch, by name.
         switch: String,
     },
-    /// A switch that has failed is repaired: it is empty, and those of its links that work are trained again.
+    /// A failed switch is repaired: its buffers are empty, and its working links are trained again.
     SwitchUp {
         /// Time of the event, from when the workloads begin.
         at: Picos,
@@ -177,8 +177,8 @@ pub enum EventParams {
         /// The device, by name.
         device: String,
     },
-    /// A host or a device detects an uncorrected fatal error and is in viral from now on, and with it all that its
-    /// viral indication reaches: from a device its hosts, from a host all its devices (CXL 3.1 section 12.4).
+    /// A host or a device detects an uncorrected fatal error and goes into viral. Its viral indication puts the hosts
+    /// of a device, and all devices of a host, into viral too (CXL 3.1 section 12.4).
     Viral {
         /// Time of the event, from when the workloads begin.
         at: Picos,
@@ -187,15 +187,15 @@ pub enum EventParams {
     },
 }
 
-/// What is done to a port (Port Opcode of Physical Port Control).
+/// Action on a port (Port Opcode of Physical Port Control).
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortAction {
-    /// What is behind it is held in reset: its link goes down.
+    /// Holds the component behind the port in reset: the port's link goes down.
     AssertPerst,
-    /// It is let go: the link is trained again.
+    /// Releases the component behind the port from reset: the link is trained again.
     DeassertPerst,
-    /// Both: the link is down for `fabric_manager.reset_time`.
+    /// Holds the component in reset, then releases it: the link is down for `fabric_manager.reset_time`.
     ResetPpb,
 }
 
@@ -213,12 +213,12 @@ impl PortAction {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnbindOption {
-    /// The host has `fabric_manager.host_time` to get ready: what it issued before is served.
+    /// The host has `fabric_manager.host_time` to prepare: requests issued before that are served.
     #[default]
     ManagedHotRemove,
-    /// They are denied, but for those that the medium has accepted.
+    /// Requests in flight are denied, except those that the medium has accepted.
     SurpriseHotRemove,
-    /// The command waits until the device's link is down, which loses them.
+    /// The command waits until the device's link is down; requests in flight are lost with the link.
     WaitForLinkDown,
 }
 
@@ -229,17 +229,17 @@ impl UnbindOption {
     }
 }
 
-/// What happens to a host's memory of a region.
+/// Change of a host's memory of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapacityKind {
-    /// The devices begin to serve it.
+    /// The devices begin to serve the region's memory to the host.
     Add,
-    /// They end to.
+    /// The devices stop serving the region's memory to the host.
     Release,
 }
 
 impl EventParams {
-    /// When it happens.
+    /// Time of the event, from when the workloads begin.
     pub fn at(&self) -> Picos {
         match self {
             EventParams::Add { at, .. }
@@ -261,7 +261,7 @@ impl EventParams {
         }
     }
 
-    /// A change of capacity: what happens to which region of which host.
+    /// The change of capacity with its region and host; `None` for other events.
     pub fn capacity(&self) -> Option<(CapacityKind, &str, &str)> {
         match self {
             EventParams::Add { region, host, .. } => Some((CapacityKind::Add, region, host)),
@@ -272,7 +272,7 @@ impl EventParams {
         }
     }
 
-    /// The host that is bound, unbound, comes or goes.
+    /// The host that is bound, unbound, joins or leaves; `None` for other events.
     pub fn whole_host(&self) -> Option<&str> {
         match self {
             EventParams::Bind { host, .. }
@@ -304,7 +304,7 @@ impl EventParams {
         }
     }
 
-    /// What happens, in words.
+    /// The event in words, for reports.
     pub fn describe(&self) -> String {
         let joined = |link: &[String; 2], number: u32| match number {
             0 => format!("{}--{}", link[0], link[1]),
@@ -389,11 +389,11 @@ impl EventParams {
 pub struct FabricManagerParams {
     /// From a command's time in `events` until it is in force. 0 to 1 hour. Default 10 us (*assumed*).
     pub command_time: Picos,
-    /// What a host takes to give up memory, or a device, that it is asked for. 0 to 1 hour. Default
+    /// Time in which a host gives up memory or a device after the fabric manager's request. 0 to 1 hour. Default
     /// 20 us (*assumed*, and short so that runs may be; Pond has 10 to 100 ms for 1 GiB).
     pub host_time: Picos,
-    /// From when capacity is taken from its last host until it is scrubbed and can be given to one
-    /// again. 0 to 1 hour. Default 0 (*assumed*: its key is thrown away).
+    /// Time from the release of capacity by its last host until the capacity is scrubbed and can be
+    /// granted again. 0 to 1 hour. Default 0 (*assumed*: its key is thrown away).
     pub scrub_time: Picos,
     /// How long a link is down when its port is reset. 1 ps to 1 hour. Default 20 us (*assumed*, and short so
     /// that runs may be: PCIe has a hot reset of 2 ms and training behind it).
@@ -432,22 +432,22 @@ fn is_default_policy(policy: &GrantPolicyChoice) -> bool {
     *policy == GrantPolicyChoice::default()
 }
 
-/// How hosts and the fabric deal with what fails.
+/// How hosts and the fabric deal with failures.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureParams {
-    /// From a request's issue until its host ends it, if nothing answers it: the CXL.mem transaction
-    /// timeout (CXL 3.1, section 12.3; its register has the ranges of the PCIe completion timeout, 50 us
-    /// to 64 s, *recollection*). 1 us to 64 s. Default 50 us, the shortest of those.
+    /// Time from a request's issue until its host ends it without a response: the CXL.mem transaction timeout
+    /// (CXL 3.1, section 12.3; its register has the ranges of the PCIe completion timeout, 50 us to 64 s, *recollection*).
+    /// 1 us to 64 s. Default 50 us, the shortest of those.
     pub completion_timeout: Picos,
-    /// From a failure, or the return of a link, until the fabric manager has found out and all switches
-    /// have new tables, and hosts know which devices they do not reach. 1 ns to 1 s. Default 20 us (*assumed*).
+    /// Time from a failure, or the return of a link, until all switches have new routing tables and
+    /// hosts know which devices they cannot reach. 1 ns to 1 s. Default 20 us (*assumed*).
     pub reconfiguration_time: Picos,
-    /// What a root port takes to answer a request for a device that the host does not reach, behind
-    /// `process_time`. 1 ns to 1 ms. Default 20 ns (*assumed*).
+    /// Time in which a root port responds to a request for a device that the host cannot reach,
+    /// after `process_time`. 1 ns to 1 ms. Default 20 ns (*assumed*).
     pub isolation_time: Picos,
-    /// From when routing tables are replaced until their virtual channels may be given to other tables. Switches discard
-    /// what still waits on these channels then (the packet lifetime of a switch in InfiniBand). 1 us to 64 s. Default:
+    /// Time from the replacement of routing tables until their virtual channels may be given to other tables. Switches then
+    /// discard messages that still wait on these channels (the packet lifetime of a switch in InfiniBand). 1 us to 64 s. Default:
     /// `completion_timeout`, by which hosts have ended all requests of such messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_time: Option<Picos>,
@@ -468,7 +468,7 @@ impl FailureParams {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct RandomFailures {
-    /// Nothing fails later than this after the workloads begin; what has failed before is repaired. At most 1 hour.
+    /// Latest time of a failure after the workloads begin; components that fail before are repaired, also later. At most 1 hour.
     pub until: Picos,
     /// Seed of the times. Default: the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -503,7 +503,7 @@ impl RandomFailures {
 pub struct FailureRates {
     /// Mean time that a component works until it fails. 1 us to 1 hour.
     pub mtbf: Picos,
-    /// Mean time until it is repaired. 1 us to 1 hour.
+    /// Mean time until a failed component is repaired. 1 us to 1 hour.
     pub mttr: Picos,
 }
 

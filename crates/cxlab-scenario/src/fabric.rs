@@ -48,7 +48,7 @@ pub enum Revision {
 }
 
 impl Revision {
-    /// Its name in scenarios.
+    /// Name of the revision in scenarios.
     pub fn name(self) -> &'static str {
         match self {
             Revision::V2_0 => "2.0",
@@ -67,37 +67,37 @@ pub struct Fabric {
     /// Port-based routing or PCIe-style virtual switches. Default pbr.
     #[serde(default)]
     pub kind: FabricKind,
-    /// The revision of the CXL specification that all components have: what it has not is refused. Default: none; the
-    /// scenario may use all that cxlab models.
+    /// The revision of the CXL specification that all components have: features of later revisions
+    /// are refused. Default: none; the scenario may use all that cxlab models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// Which switches there are and who is linked to whom.
+    /// The switches, and the links between components.
     pub topology: TopologyChoice,
     /// Which of several paths a message takes. Default shortest.
     #[serde(default)]
     pub routing: RoutingChoice,
-    /// The most virtual channels of a link between switches, 1 to 8. They are an extension: CXL has none that would keep messages
-    /// of one class from waiting in a circle. With 1, a fabric whose shortest paths would let them has up*/down* paths, which may
-    /// be longer. Default 8.
+    /// The most virtual channels of a link between switches, 1 to 8. They are an extension of CXL
+    /// against deadlock among messages of one class. With 1, a fabric whose shortest paths could
+    /// deadlock uses up*/down* paths, which may be longer. Default 8.
     #[serde(default = "eight")]
     #[schemars(range(min = 1, max = 8))]
     pub virtual_channels: u8,
     /// Parameters of every switch.
     #[serde(default)]
     pub switch: SwitchParams,
-    /// Every link, unless `edge_link` says otherwise for those of hosts and devices.
+    /// Parameters of every link; for links of hosts and devices, `edge_link` replaces them.
     #[serde(default)]
     pub link: LinkParams,
-    /// Links of endpoints, to switches and without. Default: as `link`.
+    /// Parameters of the links of endpoints, to a switch or to another endpoint. Default: as `link`.
     #[serde(default)]
     pub edge_link: Option<LinkParams>,
-    /// Named links: tables of what differs from `link`. What a table does not say is as in `link`,
-    /// but `bandwidth` where it says `generation` or `lanes`, `sync_header_bypass` where it says `generation` or `bandwidth`, and `flit` where it says `generation` or
+    /// Named links: tables of parameters that differ from `link`. A missing key has its value in `link`, except `bandwidth`
+    /// beside `generation` or `lanes`, `sync_header_bypass` beside `generation` or `bandwidth`, and `flit` beside `generation` or
     /// `transmission`. The link list of a custom topology and `overrides` refer to them. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, LinkTable>,
-    /// Which links, by the components at their ends, have the parameters of a named link. Of several
-    /// that match a link the last one holds. Default: none.
+    /// Which links, by the components at their ends, have the parameters of a named link. If
+    /// several match a link, the last one applies. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<LinkOverride>,
     /// Multiple VCS: which host each device is bound to, by names. Default: devices go round over hosts.

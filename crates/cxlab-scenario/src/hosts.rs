@@ -20,7 +20,7 @@ pub enum HostKind {
     Processor(Box<ProcessorParams>),
 }
 
-/// What issues the requests of a host.
+/// Source of the requests of a host that runs no workload.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 enum IssuerKind {
@@ -38,7 +38,7 @@ pub struct HostGroup {
     pub count: u32,
     /// How the hosts issue requests.
     pub kind: HostKind,
-    /// What the table says of other kinds, which `kind` excludes.
+    /// Parameters of other kinds in the table, which `kind` excludes.
     others: Vec<HostKind>,
     /// Memory of a host with a core.
     pub local: Option<LocalMemoryParams>,
@@ -46,10 +46,10 @@ pub struct HostGroup {
     pub nodes: Vec<NodeGroup>,
     /// Operating system of a host with a processor; without one, addresses are physical.
     pub os: Option<OsParams>,
-    /// What the hosts access.
+    /// Workload of the hosts.
     pub workload: WorkloadChoice,
-    /// Whether the hosts are external ports: another program hands over what they access while the
-    /// simulation runs. Then `workload` only stands for these operations.
+    /// Whether the hosts are external ports: another program hands over their requests while the
+    /// simulation runs. Then `workload` only stands for these requests.
     pub external: bool,
     /// Most requests that wait at an external port, if the table says so.
     pub depth: Option<u32>,
@@ -61,7 +61,7 @@ pub struct HostGroup {
     pub requests: Option<u64>,
     /// The memory that patterns and traces on a processor address from 0 on.
     pub span: Option<SpanOf>,
-    /// What the last cores of a processor run instead of threads.
+    /// Workload of the last cores of a processor, which run no threads.
     pub beside: Option<BesideGroup>,
 }
 
@@ -85,12 +85,12 @@ struct HostTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1048576))]
     depth: Option<u32>,
-    /// With `kind = "external"`: the program has caches above the port. It is asked to give up lines before
-    /// back-invalidation snoops are answered and before lines leave `issue.cache`, which has all lines that the
-    /// program's caches have. Default false.
+    /// With `kind = "external"`: the program has caches above the port. The program is asked to
+    /// give up lines before back-invalidation snoops are answered and before lines leave
+    /// `issue.cache`, which has all lines that the program's caches have. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     snooped: bool,
-    /// How they issue, where they have no `core`.
+    /// How the hosts issue requests, if they have neither `core` nor `processor`.
     #[serde(default)]
     issue: RequesterParams,
     /// A core with private caches that runs the workload as a program. Default: none, the host
@@ -113,11 +113,11 @@ struct HostTable {
     /// addresses are physical.
     #[serde(default)]
     os: Option<OsParams>,
-    /// What they access. Required, except with `kind = "external"`.
+    /// The workload of the hosts. Required, except with `kind = "external"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     workload: Option<WorkloadChoice>,
-    /// Requests that each host issues at most; steps of its program, where it has a core, and of each
-    /// core's, where it has a processor. Default: as many as the workload has.
+    /// Most requests that each host issues; with `core`, most steps of its program, and with
+    /// `processor`, of the program of each core. Default: as many as the workload has.
     #[serde(default)]
     #[schemars(range(min = 1))]
     requests: Option<u64>,
@@ -125,7 +125,7 @@ struct HostTable {
     /// the host reaches any, else `local`.
     #[serde(default)]
     span: Option<SpanOf>,
-    /// With `processor` and a workload of threads: what the last of its cores run instead. Default: none.
+    /// With `processor` and a workload of threads: the workload of its last cores, which run no threads. Default: none.
     #[serde(default)]
     beside: Option<BesideGroup>,
 }
@@ -136,9 +136,9 @@ struct HostTable {
 pub enum SpanOf {
     /// The CXL memory of the host.
     Cxl,
-    /// The host's own: its NUMA nodes, or its process's heap.
+    /// The host's own memory: its NUMA nodes, or its process's heap.
     Local,
-    /// CXL memory, and the host's own behind it.
+    /// CXL memory, followed by the host's own memory.
     All,
 }
 
@@ -146,13 +146,13 @@ pub enum SpanOf {
 #[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct BesideGroup {
-    /// What each of the cores runs: a pattern, a trace, or a program.
+    /// Workload of each of the cores: a pattern, a trace, or a program.
     pub workload: WorkloadChoice,
-    /// How many cores run it, the last ones. Default 1; at least one core is left.
+    /// Number of cores that run the workload, the last ones of the processor. Default 1; at least one core is left.
     #[serde(default = "crate::defaults::one")]
     #[schemars(range(min = 1))]
     pub cores: u32,
-    /// Steps of each at most. Default: as many as the workload has.
+    /// Most steps of each core. Default: as many as the workload has.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
@@ -247,8 +247,7 @@ impl HostGroup {
         self.depth.unwrap_or(DEFAULT_DEPTH)
     }
 
-    /// Everything that the table says about how the hosts issue: the kind that counts, then kinds
-    /// that it excludes.
+    /// All kinds of issuing in the table: the kind in force, then the kinds that it excludes.
     pub fn kinds(&self) -> impl Iterator<Item = &HostKind> {
         std::iter::once(&self.kind).chain(&self.others)
     }
@@ -288,7 +287,7 @@ impl HostGroup {
         self.beside.as_ref().map_or(0, |beside| beside.cores)
     }
 
-    /// Constant time before its links.
+    /// Constant time of a host before its links.
     pub fn egress(&self) -> Picos {
         match &self.kind {
             HostKind::Requester(issue) => issue.egress(),
@@ -297,7 +296,7 @@ impl HostGroup {
         }
     }
 
-    /// Constant time behind its links.
+    /// Constant time of a host after its links.
     pub fn ingress(&self) -> Picos {
         match &self.kind {
             HostKind::Processor(processor) => processor.root_port_time,
@@ -305,7 +304,7 @@ impl HostGroup {
         }
     }
 
-    /// Memory of its own.
+    /// Capacity of a host's own memory.
     pub fn own_memory(&self) -> Bytes {
         let nodes = self.nodes.iter().map(|node| node.capacity.0);
         let local = self.local.as_ref().map_or(0, |local| local.capacity.0);

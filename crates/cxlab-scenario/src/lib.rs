@@ -45,7 +45,7 @@ pub use threads::{LimitWord, ThreadLimit};
 pub struct Scenario {
     /// The scenario's name, in reports and pictures.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the scenario.
     #[serde(default)]
     pub description: String,
     /// Seed of every random stream. Default 1.
@@ -68,22 +68,22 @@ pub struct Scenario {
     /// How devices share the address space.
     #[serde(default)]
     pub address_map: AddressMapParams,
-    /// Memory of Type 3 devices that is given to hosts, which see nothing else of them. Default:
-    /// none, every host sees all of every device that it reaches.
+    /// Memory of Type 3 devices that is assigned to hosts, which see no other memory of these
+    /// devices. Default: none, every host sees all of every device that it reaches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionGroup>,
-    /// What happens while the workloads run, in order of time. Default: nothing.
+    /// Events while the workloads run, in order of time. Default: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventParams>,
     /// The fabric manager, which carries out commands among `events`. Default: none, commands are in
     /// force at the time that is written, and all else is as its parameters say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric_manager: Option<FabricManagerParams>,
-    /// How hosts and the fabric deal with failures, where an event is one. Default: as its parameters say.
+    /// How hosts and the fabric deal with failures among `events`. Default: as its parameters say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailureParams>,
-    /// Hosts begin by enumerating what hangs below them, over CXL.io; their workloads begin
-    /// together when the last of them is done. Default: none, all registers are set from the beginning.
+    /// Hosts first enumerate the components below them over CXL.io; all workloads begin together
+    /// when the last host has finished. Default: none, all registers are set from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enumeration: Option<EnumerationParams>,
     /// A fleet of pods, each as this scenario describes one, for `cxlab fleet`. Default: none.
@@ -99,7 +99,7 @@ fn default_seed() -> u64 {
 }
 
 impl Scenario {
-    /// The fabric manager; one whose commands take no time where the scenario says nothing of it.
+    /// Parameters of the fabric manager; if the scenario has none, its commands take no time.
     pub fn manager(&self) -> FabricManagerParams {
         let none = || FabricManagerParams {
             command_time: Picos::ZERO,
@@ -108,7 +108,7 @@ impl Scenario {
         self.fabric_manager.clone().unwrap_or_else(none)
     }
 
-    /// Where it says first that a device keeps memory coherent by back-invalidation, if any does.
+    /// Path of the first device that keeps memory coherent by back-invalidation, if there is one.
     pub fn back_invalidation(&self) -> Option<String> {
         let device = self.devices.iter().position(DeviceGroup::is_hdm_db);
         let accelerator = self
@@ -121,20 +121,20 @@ impl Scenario {
     }
 }
 
-/// Enumeration: software on each host finds out what there is and programs it (`docs/reference/cxl-io.md`).
+/// Enumeration: software on each host discovers ports and devices and programs their registers (`docs/reference/cxl-io.md`).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnumerationParams {
-    /// What software does before each access, and until that is on its way to a root port. Default
+    /// Time that software takes before each access, up to its departure to a root port. Default
     /// 100 ns (*assumed*: some hundred instructions).
     pub software_time: Picos,
-    /// From a request's arrival at a function, behind the constant times of the component that it
-    /// is in, until its completion is ready. Default 100 ns (*assumed*: registers are reached through a
+    /// Time from a request's arrival at a function, after the constant times of the component,
+    /// until its completion is ready. Default 100 ns (*assumed*: registers are reached through a
     /// slow internal bus, and products do not publish the time).
     pub register_time: Picos,
-    /// Host bridges of each host, 1 to 16 and no more than it has root ports. Root port `i`, in the order of the
-    /// host's links, belongs to host bridge `i` modulo this number, and a window over devices of several host bridges
-    /// takes them in turn. Default 1.
+    /// Host bridges of each host, 1 to 16 and no more than it has root ports. Root port `i`, in the
+    /// order of the host's links, belongs to host bridge `i` modulo this number, and a window over
+    /// devices of several host bridges interleaves these bridges. Default 1.
     pub host_bridges: u32,
 }
 

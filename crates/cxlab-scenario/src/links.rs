@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::Scenario;
 
-/// The parameters of a named link that its table says. The others are those of `fabric.link`.
+/// Parameters in the table of a named link. Missing ones are those of `fabric.link`.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(transparent)]
 pub struct LinkTable(Map<String, Value>);
@@ -29,8 +29,8 @@ impl JsonSchema for LinkTable {
     }
 }
 
-/// What the table says makes these keys of `fabric.link` void: a rate in bytes is of its generation
-/// and lanes, a flit format of its generation and transmission, and sync headers of its generation.
+/// Keys of a table, each with the key of `fabric.link` that it makes void: a rate in bytes is of its generation and
+/// lanes, a flit format of its generation and transmission, and sync headers of its generation.
 const VOID: [(&str, &str); 6] = [
     ("generation", "bandwidth"),
     ("lanes", "bandwidth"),
@@ -41,7 +41,7 @@ const VOID: [(&str, &str); 6] = [
 ];
 
 impl LinkTable {
-    /// The parameters, where `base` has those that the table does not say.
+    /// The parameters of the table, with missing ones from `base`.
     pub(crate) fn over(&self, base: &LinkParams) -> Result<LinkParams, serde_json::Error> {
         let mut all = serde_json::to_value(base)?;
         if let Some(base) = all.as_object_mut() {
@@ -71,7 +71,7 @@ pub struct LinkOverride {
 }
 
 impl LinkOverride {
-    /// Whether a link between components of these names is meant.
+    /// Whether the override applies to a link between components of these names.
     pub fn matches(&self, a: &str, b: &str) -> bool {
         let [first, second] = &self.between;
         let both = |a, b| is_like(first, a) && is_like(second, b);
@@ -91,29 +91,29 @@ fn is_like(pattern: &str, name: &str) -> bool {
     ends.into_iter().any(|at| is_like(rest, &name[at..]))
 }
 
-/// The parameters of some links, and where the scenario says them.
+/// Parameters of a class of links, and their path in the scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkClass {
-    /// Where: `fabric.link`, `fabric.edge_link`, `fabric.links.NAME`, or `devices[GROUP].link`.
+    /// Path: `fabric.link`, `fabric.edge_link`, `fabric.links.NAME`, or `devices[GROUP].link`.
     pub path: String,
     /// The name of a named link.
     pub name: Option<String>,
-    /// The group of Type 3 devices whose links these are, where that says so.
+    /// The group of Type 3 devices whose `link` table gives the parameters.
     pub devices: Option<usize>,
     /// Parameters of the link.
     pub params: LinkParams,
 }
 
 impl LinkClass {
-    /// Whether it has what it does not say itself from `fabric.link` or `fabric.edge_link`.
+    /// Whether missing parameters come from `fabric.link` or `fabric.edge_link`.
     pub fn inherits(&self) -> bool {
         self.name.is_some() || self.devices.is_some()
     }
 }
 
 impl Scenario {
-    /// All classes of links: that of `fabric.link` first, then that of `fabric.edge_link` if there is one, then
-    /// named links in the order of their names, then those of devices that say something of their links.
+    /// All classes of links: that of `fabric.link` first, then that of `fabric.edge_link` if there is one, then named
+    /// links in the order of their names, then those of device groups with a `link` table.
     pub fn link_classes(&self) -> Vec<LinkClass> {
         let fabric = &self.fabric;
         let class = |path: String, params: LinkParams| LinkClass {

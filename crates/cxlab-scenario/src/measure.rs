@@ -50,7 +50,7 @@ pub struct Sampling {
     /// Requests that are measured in each unit. At least 10. Default 1,000.
     #[schemars(range(min = 10))]
     pub detailed: u64,
-    /// Requests simulated in detail before those, without being measured: they fill queues. Default 1,000.
+    /// Requests simulated in detail before the measured ones, to fill queues. Default 1,000.
     pub warmup: u64,
 }
 

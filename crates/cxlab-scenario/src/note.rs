@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Note {
     /// Path in the scenario, such as `hosts[0].issue`; empty where the note is about the whole system.
     pub path: String,
-    /// What the simulator does, and where there is one, what to write for something else.
+    /// Behaviour of the simulator, and how to write another choice where there is one.
     pub message: String,
 }
 

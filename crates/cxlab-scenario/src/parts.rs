@@ -1,7 +1,7 @@
 //! Parts that a Type 3 device may be, with its link: measured expanders and models of them.
 //!
-//! A part has few parameters. Each has a source, was *fitted* to the measurements that are named, or is
-//! *assumed*. Capacities are those that the media's dies hold, where the product has more. `docs/explain/hardware.md` compares all of them with measurements, fitted and not.
+//! A part has few parameters. Each has a source, was *fitted* to the named measurements, or is *assumed*. A capacity is that of
+//! the medium's dies, if the product has more. `docs/explain/hardware.md` compares all parts with measurements, fitted and not.
 
 use cxlab_engine::catalog::Part;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn plain(latency: &str, bandwidth: &str) -> Value {
     json!({ "kind": "fixed", "latency": latency, "bandwidth": bandwidth })
 }
 
-/// A DIMM of DDR5-4800 (two subchannels, two ranks) behind a path of so many bytes read a second.
+/// A DIMM of DDR5-4800 (two subchannels, two ranks) behind a path that limits the rate of reads.
 fn one_dimm(read_bandwidth: &str) -> Value {
     let dimm = json!({ "kind": "dram", "grade": "DDR5-4800BN", "channels": 2, "ranks": 2 });
     json!({ "kind": "data-path", "read_bandwidth": read_bandwidth, "medium": dimm })

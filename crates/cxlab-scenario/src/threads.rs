@@ -15,11 +15,11 @@ const MOST: u32 = 256;
 pub enum ThreadLimit {
     /// At most this number.
     UpTo(#[schemars(range(min = 1, max = 256))] u32),
-    /// In one word.
+    /// The limit as a word, such as `auto`.
     Word(LimitWord),
 }
 
-/// A limit in one word.
+/// A limit on threads as a word.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitWord {

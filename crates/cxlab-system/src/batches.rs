@@ -1,9 +1,9 @@
-//! Batches: what was counted up to each of at most 64 moments at equal distances in the measurement,
-//! which the report's confidence intervals are computed from.
+//! Batches: counters at up to 64 equally spaced times of the measurement, from which the report's
+//! confidence intervals are computed.
 //!
-//! The run stops at the ends of batches and reads the counters that the report reads, so measuring
-//! costs nothing between them. When there are 64, each two become one, and the next is twice as long.
-//! So batches depend on simulated time alone, and there are 32 to 64 of them in all but short windows.
+//! The run stops at the ends of batches and reads the counters that the report reads, so measuring costs nothing
+//! between them. When there are 64 batches, pairs of them are merged, and the next batch is twice as long. So batches
+//! depend on simulated time alone, and there are 32 to 64 of them in all but short windows.
 
 use cxlab_engine::prefetch;
 use cxlab_engine::units::SimTime;
@@ -14,12 +14,12 @@ use crate::report::{Denied, FailedRequests};
 use crate::system::{Node, System};
 
 const MOST: usize = 64;
-/// The first length where nothing completed before: 250 ns.
+/// Initial length of a batch if no request completed in the warm-up: 250 ns.
 const FIRST_PS: u64 = 250_000;
-/// The first length, in requests of the whole system at the rate of the warm-up.
+/// Initial length of a batch, in requests of the whole system at the rate of the warm-up.
 const FIRST_REQUESTS: u128 = 256;
 
-/// Links whose ports are asked for before they are read: in large systems they come from memory.
+/// Links whose ports are prefetched before they are read: the ports of large systems do not fit the CPU's caches.
 const FETCHED: usize = 8;
 
 /// Counters of a host or an accelerator, since the measurement began.
@@ -30,7 +30,7 @@ pub(crate) struct IssuerCounters {
     pub(crate) writes: u64,
     /// Requests served: neither denied nor failed.
     pub(crate) requests: u64,
-    /// Their latency, picoseconds.
+    /// Summed latency of served requests, in picoseconds.
     pub(crate) latency: u64,
     /// Requests in flight, integrated over time.
     pub(crate) in_flight: u64,
@@ -50,7 +50,7 @@ pub(crate) struct LinkCounters {
     pub(crate) payload: u64,
 }
 
-/// Counters of requests that crossed so many links.
+/// Counters of requests that crossed the same number of links.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct HopCounters {
     pub(crate) requests: u64,
@@ -69,12 +69,12 @@ pub(crate) struct CounterSnapshot {
     pub(crate) hops: Vec<HopCounters>,
     pub(crate) issuers: Vec<IssuerCounters>,
     pub(crate) devices: Vec<DeviceCounters>,
-    /// Forward and backward of each link in turn.
+    /// Forward and backward direction of each link in turn.
     pub(crate) links: Vec<LinkCounters>,
 }
 
 impl CounterSnapshot {
-    /// Reads the counters of the components that are `own`; those of others are zero.
+    /// Reads the counters of the components that are `own`; counters of other ranks' components are zero.
     pub(crate) fn of(
         system: &mut System,
         now: SimTime,
@@ -147,13 +147,13 @@ impl CounterSnapshot {
         });
     }
 
-    /// What was counted since another tally of the same system.
+    /// The counters less those of an earlier snapshot of the same system.
     pub(crate) fn since(mut self, before: &CounterSnapshot) -> CounterSnapshot {
         self.combine(before, u64::wrapping_sub);
         self
     }
 
-    /// Applies `with` to each counter and that of the other tally.
+    /// Applies `with` to each counter and the same counter of `other`.
     fn combine(&mut self, other: &CounterSnapshot, with: fn(u64, u64) -> u64) {
         let CounterSnapshot {
             reads,
@@ -192,7 +192,7 @@ impl CounterSnapshot {
     }
 }
 
-/// Element by element; the first list grows where it is shorter.
+/// Combines two lists element by element; the first list grows if it is shorter.
 fn each<T: Clone + Default>(own: &mut Vec<T>, other: &[T], combine: impl Fn(&mut T, &T)) {
     if own.len() < other.len() {
         own.resize(other.len(), T::default());
@@ -235,13 +235,13 @@ impl IssuerCounters {
 pub(crate) struct Batches {
     start: u64,
     width: u64,
-    /// What was counted at the beginning and at the end of each batch.
+    /// Counters at the beginning and at the end of each batch.
     edges: Vec<CounterSnapshot>,
 }
 
 impl Batches {
-    /// Batches of a measurement that begins at `start`, after a warm-up that took `warmup` picoseconds and
-    /// completed so many requests.
+    /// Batches of a measurement that begins at `start`, after a warm-up of `warmup` picoseconds and
+    /// `completed` requests.
     pub(crate) fn new(start: SimTime, warmup: u64, completed: u64) -> Batches {
         let width = match completed {
             0 => FIRST_PS,
@@ -254,7 +254,7 @@ impl Batches {
         }
     }
 
-    /// When the next counters are to be read.
+    /// Time at which the next counters are to be read.
     pub(crate) fn next(&self) -> SimTime {
         let span = self.width.saturating_mul(self.edges.len() as u64);
         SimTime(self.start.saturating_add(span))
@@ -273,14 +273,14 @@ impl Batches {
         }
     }
 
-    /// Adds what another rank has read at the same moments.
+    /// Adds the counters of another rank at the same times.
     pub(crate) fn merge(&mut self, other: &Batches) {
         for (sum, one) in self.edges.iter_mut().zip(&other.edges) {
             sum.combine(one, u64::wrapping_add);
         }
     }
 
-    /// The same moments, of all hosts and accelerators together alone.
+    /// Batches at the same times, with the sums over all hosts and accelerators alone.
     pub(crate) fn totals(&self) -> Batches {
         let edges = self.edges.iter().map(|tally| CounterSnapshot {
             issuers: vec![tally.total()],
@@ -292,7 +292,7 @@ impl Batches {
         }
     }
 
-    /// Keeps the moments alone: what was read before belongs to another rank.
+    /// Keeps the times and sets all counters to zero, because another rank has them.
     pub(crate) fn forget(&mut self) {
         self.edges.fill(CounterSnapshot::default());
     }
@@ -307,7 +307,7 @@ impl Batches {
         self.width as f64 / 1e3
     }
 
-    /// What each batch added to a counter.
+    /// Increase of a counter in each batch.
     pub(crate) fn column(&self, of: impl Fn(&CounterSnapshot) -> u64) -> Vec<f64> {
         let read: Vec<u64> = self.edges.iter().map(of).collect();
         let added = |two: &[u64]| two[1].wrapping_sub(two[0]) as f64;

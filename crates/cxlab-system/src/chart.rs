@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-/// Colours of series, told apart also by those who see few (Okabe and Ito).
+/// Colours of series that colour-blind readers can tell apart (Okabe and Ito).
 pub(crate) const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999",
 ];
@@ -15,7 +15,7 @@ pub(crate) enum Style {
     Line,
     LineAndPoints,
     Points,
-    /// The area between this and the next series, which has the same places.
+    /// The area between this series and the next one, which has the same x values.
     Band,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Series {
     pub(crate) colour: usize,
 }
 
-/// A column of parts on one another, with what is written under it.
+/// A column of stacked parts, with its label.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) name: String,
@@ -42,9 +42,9 @@ pub(crate) struct Chart {
     pub(crate) y: String,
     pub(crate) series: Vec<Series>,
     pub(crate) bars: Vec<Bar>,
-    /// What colours mean, where no series says it.
+    /// Meaning of colours that no series explains.
     pub(crate) legend: Vec<(String, usize)>,
-    /// Places on the x axis are powers of two.
+    /// Whether the x axis has a logarithmic scale, for powers of two.
     pub(crate) doubling: bool,
     /// Ends of the x axis, where not all of its values are shown.
     pub(crate) x_ends: Option<(f64, f64)>,
@@ -63,7 +63,7 @@ const LETTERS: usize = 30;
 /// Names in a line of the legend.
 const IN_LINE: usize = 2;
 
-/// Charts beside and below each other, so many in a row, under a title.
+/// Charts beside and below each other, `in_row` in a row, under a title.
 pub(crate) fn page(title: &str, charts: &[Chart], in_row: usize) -> String {
     let legend = charts.iter().map(Chart::legend_height).fold(0.0, f64::max);
     let height = HEIGHT + legend;
@@ -114,7 +114,7 @@ fn ticks(low: f64, high: f64) -> (f64, f64, f64) {
     (first, step, if last > first { last } else { first + step })
 }
 
-/// Where a value of an axis is.
+/// Position of a value on an axis.
 fn scale(value: f64, doubling: bool) -> f64 {
     match doubling {
         true => libm::log2(value.max(1e-9)),
@@ -128,7 +128,7 @@ fn number(value: f64) -> String {
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
 }
 
-/// From values to places in the picture.
+/// The mapping from values to positions in the picture.
 struct Axes {
     x: (f64, f64),
     y: (f64, f64),

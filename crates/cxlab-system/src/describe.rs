@@ -88,8 +88,8 @@ impl Places {
     }
 }
 
-/// Devices that tell their load: what they serve at most, the requests inside that keep them just full, and from how
-/// many on they tell each load.
+/// Devices that report their load: their highest bandwidth, the requests inside that saturate them,
+/// and the number from which they report each load.
 fn telemetry(plan: &Plan) -> Vec<Value> {
     let all = plan.devices.iter().zip(&plan.qos.devices);
     let told = all.filter_map(|(device, qos)| {
@@ -125,7 +125,7 @@ fn throttles(plan: &Plan) -> Vec<Value> {
     throttles.collect()
 }
 
-/// The windows of a host: its addresses, and whose memory they are.
+/// The windows of a host: their addresses, and the devices with the memory.
 fn address_map(plan: &Plan, host: &PlannedHost) -> Value {
     let device = |port: &PortId| &plan.devices[usize::from(port.0) - plan.hosts.len()].name;
     let windows = host.map.windows().iter().map(|window| {

@@ -1,4 +1,4 @@
-//! A host as the system sees it: a requester of either kind, and what it completed over time.
+//! A host as the system sees it: an issuing component of any kind, and its completed requests over time.
 
 use cxlab_agent::{FailureHandling, HwThreads, RequestAgent};
 use cxlab_device::Accelerator;
@@ -18,15 +18,15 @@ use crate::series::{Series, Totals};
 /// The part of a host that issues requests.
 #[allow(clippy::large_enum_variant)]
 pub enum Agent {
-    /// All its memory is HDM-H.
+    /// A requester of HDM-H memory alone.
     Plain(Requester),
-    /// It keeps copies of memory that devices keep coherent.
+    /// A requester with a coherent cache of HDM-DB memory.
     Caching(CachingRequester),
     /// A core that runs a program.
     Core(Core),
-    /// It runs threads on several cores.
+    /// A processor: several cores that run threads.
     Processor(Box<Processor>),
-    /// It is an accelerator, and runs threads on its elements.
+    /// An accelerator: processing elements that run threads.
     Accelerator(Box<Accelerator>),
 }
 
@@ -62,7 +62,7 @@ impl Agent {
         }
     }
 
-    /// The agent, to be changed by everything but events.
+    /// The agent, mutable, for everything but events.
     fn any_mut(&mut self) -> &mut dyn RequestAgent {
         match self {
             Agent::Plain(agent) => agent,
@@ -116,7 +116,7 @@ impl Host {
         }
     }
 
-    /// What it has completed over time.
+    /// Time series of the host's completed requests.
     pub(crate) fn series(&self) -> Series {
         self.series.up_to(&self.completed())
     }
@@ -135,12 +135,12 @@ impl Host {
         }
     }
 
-    /// What was measured.
+    /// Statistics since measurement began.
     pub fn stats(&self) -> &RequesterStats {
         self.agent.any().stats()
     }
 
-    /// What its cache and the devices that own the lines said to each other.
+    /// Statistics of coherence between the host's cache and devices with HDM-DB memory; `None` without such a cache.
     pub fn coherence(&self) -> Option<&CoherenceStats> {
         match &self.agent {
             Agent::Caching(agent) => Some(agent.coherence()),
@@ -156,7 +156,7 @@ impl Host {
         }
     }
 
-    /// The threads that it runs, where it runs threads.
+    /// The host's hardware threads, if it runs threads.
     pub fn hw_threads(&self) -> Option<&HwThreads> {
         match &self.agent {
             Agent::Processor(processor) => Some(processor.hw_threads()),
@@ -165,7 +165,7 @@ impl Host {
         }
     }
 
-    /// The processor, where it is one.
+    /// The processor, if the host has one.
     pub fn processor(&self) -> Option<&Processor> {
         match &self.agent {
             Agent::Processor(processor) => Some(processor),
@@ -173,7 +173,7 @@ impl Host {
         }
     }
 
-    /// The accelerator, where it is one.
+    /// The accelerator, if the component is one.
     pub fn accelerator(&self) -> Option<&Accelerator> {
         match &self.agent {
             Agent::Accelerator(accelerator) => Some(accelerator),
@@ -181,7 +181,7 @@ impl Host {
         }
     }
 
-    /// What its throttle did, if it has one.
+    /// Statistics of the host's throttle, if it has one.
     pub fn throttle(&self) -> Option<ThrottleStats> {
         match &self.agent {
             Agent::Plain(agent) => agent.throttle(),
@@ -190,7 +190,7 @@ impl Host {
         }
     }
 
-    /// The agent, if it keeps copies of memory that devices keep coherent.
+    /// The requester, if it has a coherent cache of HDM-DB memory.
     pub fn caching(&self) -> Option<&CachingRequester> {
         match &self.agent {
             Agent::Caching(agent) => Some(agent),
@@ -214,12 +214,12 @@ impl Host {
         }
     }
 
-    /// Its failure handling; `None` if it has none.
+    /// The host's failure handling; `None` if it has none.
     pub(crate) fn fails(&mut self) -> Option<&mut dyn FailureHandling> {
         self.agent.any_mut().failure_handling()
     }
 
-    /// [`Host::fails`], for what it does at `now`.
+    /// [`Host::fails`], after the bins of the time series that lie before `now` have ended.
     pub(crate) fn fails_at(&mut self, now: SimTime) -> Option<&mut dyn FailureHandling> {
         self.reach(now);
         self.fails()
@@ -235,17 +235,17 @@ impl Host {
         self.agent.any().requests_in_flight()
     }
 
-    /// Their summed age at `now`, in picoseconds.
+    /// Summed age of the requests in flight at `now`, in picoseconds.
     pub fn age_ps(&self, now: SimTime) -> u128 {
         self.agent.any().age_ps(now)
     }
 
-    /// Whether its source has finished and everything has completed.
+    /// Whether the host's traffic source has ended and all its requests have completed.
     pub fn is_done(&self) -> bool {
         self.agent.any().is_done()
     }
 
-    /// Its ports, for link statistics.
+    /// The host's ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
         self.agent.any_mut().ports_mut()
     }
@@ -260,7 +260,7 @@ impl Host {
         self.agent.any_mut().ledger_mut().drain_rows(out);
     }
 
-    /// The inlet of its source, if another program hands over its operations.
+    /// The inlet of the host's traffic source, if another program hands over operations.
     pub(crate) fn inlet(&mut self) -> Option<&mut Inlet> {
         match &mut self.agent {
             Agent::Plain(agent) => agent.inlet(),
@@ -278,14 +278,14 @@ impl Host {
         }
     }
 
-    /// Moves the snoops of the caches of its program since the last call to the end of `out`.
+    /// Moves the snoops of the program's caches since the last call to the end of `out`.
     pub(crate) fn drain_cache_snoops(&mut self, out: &mut Vec<CacheSnoop>) {
         if let Agent::Caching(agent) = &mut self.agent {
             agent.drain_cache_snoops(out);
         }
     }
 
-    /// Takes the answer to one of these snoops. Returns a wake-up to be passed to the simulation.
+    /// Takes the program's response to a snoop of its caches. Returns a wake-up to be passed to the simulation.
     pub(crate) fn answer_cache_snoop(
         &mut self,
         snoop: &CacheSnoop,
@@ -298,8 +298,8 @@ impl Host {
         }
     }
 
-    /// Takes what its accesses saw since the last call, in the order in which they took effect;
-    /// nothing unless the system notes it, and nothing of a host without a coherent cache.
+    /// Takes the values that accesses read or wrote since the last call, in the order in which the accesses took
+    /// effect; empty unless the system records values and the host has a coherent cache.
     pub fn take_observations(&mut self) -> Vec<Observation> {
         match &mut self.agent {
             Agent::Caching(agent) => agent.take_observations(),
@@ -312,7 +312,7 @@ impl Host {
         self.begin_series(now);
     }
 
-    /// Its series begins anew, at the beginning of its workload or of the measurement.
+    /// Begins a new time series, at the beginning of the workload or of the measurement.
     pub(crate) fn begin_series(&mut self, now: SimTime) {
         self.series = Series::new(now);
     }
@@ -351,7 +351,7 @@ impl Host {
         self.agent.wake(ctx, token);
     }
 
-    /// It does nothing more before `now`.
+    /// Ends the bins of the time series that lie before `now`. To be called before each event of the host.
     #[inline(always)]
     fn reach(&mut self, now: SimTime) {
         if self.series.has_ended(now) {

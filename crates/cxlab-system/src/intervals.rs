@@ -67,7 +67,7 @@ impl Parts<'_> {
 
 pub(crate) struct Intervals<'a> {
     batches: Option<Parts<'a>>,
-    /// Why no value has an interval, where none has.
+    /// Reason if no value has an interval.
     none: Option<String>,
 }
 

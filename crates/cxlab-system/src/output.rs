@@ -12,7 +12,7 @@ pub use cxlab_files::{is_special, write_whole};
 /// Bytes that must fit before a long run begins: about what a small report takes.
 const PROBE_BYTES: usize = 1 << 16;
 
-/// Makes sure before a long run that its results can be written, and removes what a killed one left in the making.
+/// Checks before a long run that its results can be written, and removes unfinished files of a killed run.
 ///
 /// # Errors
 /// The folder cannot be made, or a file in it cannot be created and written.
@@ -22,20 +22,20 @@ pub fn prepare_dir(dir: &Path) -> io::Result<()> {
     probe(dir)
 }
 
-/// Makes sure that a file can be made in a folder, and so much be written to it.
+/// Checks that a file of [`PROBE_BYTES`] can be written in a folder.
 fn probe(dir: &Path) -> io::Result<()> {
-    // It goes when it is dropped, and nobody else has a file of this name.
+    // The file is removed when it is dropped, and its name is unique.
     let mut probe = WholeFile::create(&dir.join(".cxlab-probe"))?;
     probe.write_all(&[0; PROBE_BYTES])?;
     probe.flush()
 }
 
-/// The same, for a folder that nobody else writes to while this one has it. Files of these names in it are results of
-/// cxlab, which will be replaced.
+/// As [`prepare_dir`], with a lock on the folder against other processes. Files of these names must
+/// be results of cxlab, which will be replaced.
 ///
 /// # Errors
 /// As [`prepare_dir`]; [`io::ErrorKind::WouldBlock`] where another process has the folder, and
-/// [`io::ErrorKind::InvalidData`] where a file of these names is somebody else's.
+/// [`io::ErrorKind::InvalidData`] where a file of these names is no result of cxlab.
 pub fn open_results(dir: &Path, names: &[&str]) -> io::Result<Folder> {
     let folder = Folder::open(dir)?;
     probe(dir)?;
@@ -50,7 +50,7 @@ pub fn open_results(dir: &Path, names: &[&str]) -> io::Result<Folder> {
     Ok(folder)
 }
 
-/// Whether a file may be replaced by results: it is one, or empty, or not there.
+/// Whether results may replace a file: it has results, is empty, or is missing.
 fn is_result(path: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(path) {
         // Writing it will say what it is.
@@ -83,8 +83,8 @@ fn is_result(path: &Path) -> io::Result<bool> {
     })
 }
 
-/// The ID of a run, by what decides and what sums up its result: 16 hexadecimal digits. All files of a run carry it, so
-/// that nobody takes those of two runs for one.
+/// The ID of a run, a hash of `parts`, which identify its inputs and results: 16 hexadecimal
+/// digits. All files of a run have it, so that files of two runs are not confused.
 pub fn run_id(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -100,10 +100,10 @@ pub fn stamped(svg: &str, run: &str) -> String {
     format!("{}\n<!-- cxlab run {run} -->\n", svg.trim_end())
 }
 
-/// Writes a result in the making.
+/// Writes a result to a temporary name; the returned file gets its own name later.
 ///
 /// # Errors
-/// Whatever the file system says.
+/// The file cannot be made or written.
 pub fn begin(dir: &Path, name: &str, content: &[u8]) -> io::Result<WholeFile> {
     let mut file = WholeFile::create(&dir.join(name))?;
     file.write_all(content)?;

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum WarmupEnd {
-    /// It lasted as long as the scenario says, or is not over.
+    /// The warm-up has the length that the scenario gives, or has not ended.
     AsConfigured,
-    /// The transient had ended at this time, at the latest.
+    /// The warm-up ended because rate and latency had settled, at this time at the latest.
     Settled(SimTime),
-    /// The longest allowed was over.
+    /// The warm-up reached its maximum length before rate and latency settled.
     NotSettled,
 }
 
@@ -27,9 +27,9 @@ pub(crate) struct RunPosition {
     pub(crate) since: SimTime,
     pub(crate) completed: u64,
     /// The last sampling point, and number of requests that had completed then.
-    pub(crate) look: SimTime,
-    pub(crate) seen: u64,
-    /// Whether the window has ended at that sampling point.
-    pub(crate) over: bool,
+    pub(crate) sampled_at: SimTime,
+    pub(crate) completed_at_sample: u64,
+    /// Whether the window has ended at the last sampling point.
+    pub(crate) has_window_ended: bool,
     pub(crate) warmed: WarmupEnd,
 }

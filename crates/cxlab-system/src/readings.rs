@@ -1,4 +1,4 @@
-//! What the components of a system have measured in a window.
+//! Readings: counters of the components of a system in a window.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use cxlab_protocol::Channel;
 use crate::laws::check_host;
 use crate::system::{Node, System};
 
-/// What was read of a host or an accelerator.
+/// Readings of a host or an accelerator.
 pub(crate) struct IssuerReadings<'a> {
     pub(crate) stats: Cow<'a, RequesterStats>,
     /// Requests in flight, integrated over time, in picoseconds.
     pub(crate) integral: u128,
 }
 
-/// What was read of a device.
+/// Readings of a device.
 pub(crate) struct DeviceReadings {
     pub(crate) stats: DeviceStats,
     pub(crate) waits: DeviceWaits,
 }
 
-/// What was read of a direction of a link.
+/// Readings of a direction of a link.
 pub(crate) struct LinkReadings {
     pub(crate) stats: DirectionStats,
     pub(crate) waits: PortWaits,
@@ -49,15 +49,14 @@ impl LinkReadings {
     }
 }
 
-/// What was read of a system, in one window or in several.
+/// Readings of a system, in one window or in several.
 pub(crate) struct Readings<'a> {
     /// Length of the windows together.
     pub(crate) window: Picos,
     /// Hosts, then accelerators.
     pub(crate) issuers: Vec<IssuerReadings<'a>>,
-    /// By device; nothing of an accelerator.
+    /// By device; `None` for an accelerator.
     pub(crate) devices: Vec<Option<DeviceReadings>>,
-    /// [`LinkReadings::all`].
     pub(crate) links: Vec<LinkReadings>,
 }
 
@@ -99,7 +98,7 @@ impl<'a> Readings<'a> {
         })
     }
 
-    /// The same, to be kept while the system goes on.
+    /// The readings without borrows from the system, which can then continue.
     pub(crate) fn into_owned(self) -> Readings<'static> {
         let issuers = self.issuers.into_iter().map(|one| IssuerReadings {
             stats: Cow::Owned(one.stats.into_owned()),
@@ -113,7 +112,7 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// Adds what was read of the same system in another window.
+    /// Adds the readings of the same system in another window.
     pub(crate) fn merge(&mut self, other: &Readings<'_>) {
         self.window = Picos(self.window.0 + other.window.0);
         for (sum, one) in self.issuers.iter_mut().zip(&other.issuers) {

@@ -71,7 +71,7 @@ fn columns() -> Vec<(String, Column)> {
 /// The values of one column, by row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Values {
-    /// Small numbers; -1 is none.
+    /// Small numbers; -1 stands for a missing value.
     Int32(Vec<i32>),
     /// Counts, addresses and picoseconds.
     Int64(Vec<i64>),

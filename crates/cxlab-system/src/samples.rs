@@ -1,14 +1,14 @@
-//! What was counted in each measured window of a sampled run, which its intervals are computed from.
+//! Counters of each measured window of a sampled run, from which its confidence intervals are computed.
 
 use crate::batches::{CounterSnapshot, IssuerCounters};
 
 /// The measured window of one sampling unit.
 pub(crate) struct Sample {
-    /// Its length in picoseconds, and that of its first half in requests.
+    /// Length of the window and of the half with its first requests, in picoseconds.
     pub(crate) spans: [u64; 2],
-    /// What was counted in it.
+    /// Counters of the window.
     pub(crate) tally: CounterSnapshot,
-    /// What all hosts counted in its first half.
+    /// Counters of all hosts in the first half.
     pub(crate) first: IssuerCounters,
 }
 
@@ -31,7 +31,7 @@ impl Samples {
         spans.collect()
     }
 
-    /// What was counted in each window.
+    /// Value of a counter in each window.
     pub(crate) fn column(&self, of: impl Fn(&CounterSnapshot) -> u64) -> Vec<f64> {
         let counts = self.0.iter().map(|sample| of(&sample.tally) as f64);
         counts.collect()

@@ -25,7 +25,7 @@ pub struct SeedsReport {
     pub scenario: String,
     /// Hash of everything that can change the results but the seeds.
     pub plan_hash: String,
-    /// The ID of all of them together, which all files carry; empty in reports of before.
+    /// ID of all runs together, in all files; empty in reports of older versions.
     #[serde(default)]
     pub run: String,
     /// Number of seeds asked for.
@@ -98,7 +98,7 @@ pub fn interval(values: &[f64]) -> (f64, Option<f64>) {
     statistics::independent_interval(values)
 }
 
-/// What is kept of the report of a run, which may be large.
+/// The parts of a run's report that are kept, because a whole report may be large.
 #[derive(Clone, Debug)]
 pub struct KeptReport {
     version: String,
@@ -181,7 +181,7 @@ fn values(report: &Report) -> Vec<(String, f64)> {
 type Shown = (fn(f64) -> String, fn(Option<f64>) -> String);
 
 impl SeedsReport {
-    /// Of the runs of one plan, by seed, of so many that were asked for; `None` without a run.
+    /// The report of `runs` of one plan, by seed, of `asked` ones; `None` without a run.
     pub fn new(asked: u64, runs: Vec<KeptReport>) -> Option<SeedsReport> {
         let first = runs.first()?;
         let (version, plan_hash) = (first.version.clone(), first.plan_hash.clone());
@@ -215,12 +215,12 @@ impl SeedsReport {
         self.quantities.iter().find(|one| one.name == name)
     }
 
-    /// Runs that count.
+    /// Number of runs that were not interrupted.
     pub fn whole(&self) -> usize {
         self.runs.iter().filter(|run| !run.partial).count()
     }
 
-    /// As tables to read. `hosts` names the hosts, then the accelerators.
+    /// The report as tables to read. `hosts` names the hosts, then the accelerators.
     pub fn text(&self, hosts: &[&str]) -> String {
         let seeds = match (self.runs.first(), self.runs.last()) {
             (Some(first), Some(last)) => format!("seeds {} to {}", first.seed, last.seed),
@@ -334,7 +334,7 @@ impl SeedsReport {
     fn chart(&self, title: &str, unit: &str, name: &str) -> Chart {
         let whole: Vec<&SeedRun> = self.runs.iter().filter(|run| !run.partial).collect();
         let first = self.runs.first().map_or(0, |run| run.seed);
-        // A report that somebody else has written may have its runs in any order.
+        // A report of another program may have its runs in any order.
         let at = |run: &&SeedRun| (i128::from(run.seed) - i128::from(first) + 1) as f64;
         let (left, right) = (1.0, self.asked as f64);
         let line = |name: &str, y: f64, style| Series {

@@ -1,10 +1,10 @@
-//! What a host completed over the time of the measurement, in bounded memory: a fixed number of
-//! bins of equal width, which doubles when the measurement outgrows them.
+//! Completed requests of a host over the time of the measurement, in bounded memory: a fixed number
+//! of bins of equal width, which doubles when the measurement outgrows them.
 //!
 //! Widths are the first one times a power of two, so the series of all hosts have common edges and
-//! add up exactly, and nothing depends on how a run is executed. Only bins in which something was
-//! completed take memory: in a large system no host completes much in any of them, and whatever a host
-//! writes displaces something else from the caches.
+//! add up exactly, and nothing depends on how a run is executed. Only bins with completed requests
+//! take memory: in a large system each host completes few requests a bin, and data that a host
+//! writes displaces other data from the CPU's caches.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics;
 
-/// Bins that there are at most; a series that has outgrown them has half as many at least.
+/// Most bins of a series; a series whose bins have doubled has at least half as many.
 const BINS: usize = 256;
-/// The first width: 1 ns.
+/// Initial width of a bin: 1 ns.
 const FIRST_WIDTH_PS: u64 = 1_000;
 
-/// What was completed since the measurement began.
+/// Totals of completed requests since the measurement began.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct Totals {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
-    /// Reads and writes among those that a device denied.
+    /// Reads and writes that a device denied.
     pub(crate) denied: [u64; 2],
-    /// Reads and writes among those that nothing answered.
+    /// Reads and writes without a response.
     pub(crate) failed: [u64; 2],
-    /// Latency of those that were served.
+    /// Summed latency of served requests.
     pub(crate) latency_ps: u128,
 }
 
@@ -66,7 +66,7 @@ impl Bins {
         });
     }
 
-    /// Makes one of each two that follow each other.
+    /// Doubles the width: each pair of successive bins becomes one.
     fn double(&mut self) {
         for bin in &mut self.0 {
             bin.number /= 2;
@@ -74,14 +74,14 @@ impl Bins {
         self.unite();
     }
 
-    /// Adds others of the same width.
+    /// Adds the bins of another series of the same width.
     fn merge(&mut self, mut others: Bins) {
         self.0.append(&mut others.0);
         self.0.sort_by_key(|bin| bin.number);
         self.unite();
     }
 
-    /// A value of each of `count` bins, from the first on. Later bins belong to the last.
+    /// A value of each of the first `count` bins; later bins count in the last one.
     fn column(&self, count: usize, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
         let mut column = vec![0u64; count];
         for bin in &self.0 {
@@ -91,7 +91,7 @@ impl Bins {
         column
     }
 
-    /// The same; empty where all of it is zero.
+    /// As [`Bins::column`], but empty if all values are zero.
     fn column_if_any(&self, count: usize, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
         match self.0.iter().any(|bin| of(bin) > 0) {
             true => self.column(count, of),
@@ -108,22 +108,22 @@ impl Bin {
     }
 }
 
-/// The series of one host. It is told the totals at the ends of bins alone.
+/// The time series of one host. The host passes its totals only when a bin ends.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 #[repr(C)]
 pub(crate) struct Series {
-    /// Where the bin that is filled now ends.
+    /// End of the current bin.
     edge: u64,
     start: u64,
     width: u64,
-    /// The number of the bin that is filled now.
+    /// Number of the current bin.
     number: u32,
     done: Bins,
-    /// Those of them that devices denied.
+    /// Completed requests that devices denied.
     denied: Bins,
-    /// Those of them that nothing answered.
+    /// Completed requests without a response.
     failed: Bins,
-    /// The totals where it began.
+    /// Totals at the start of the current bin.
     told: Totals,
 }
 
@@ -146,21 +146,21 @@ impl Series {
         }
     }
 
-    /// Whether the bin that is filled now has ended at `now`: then the series is told the totals before
-    /// anything more is completed ([`Series::reach`]).
+    /// Whether the current bin has ended at `now`. Then [`Series::reach`] must get the totals
+    /// before more requests complete.
     #[inline]
     pub(crate) fn has_ended(&self, now: SimTime) -> bool {
         now.0 >= self.edge
     }
 
-    /// The series with what was completed since the last end of a bin, up to these totals.
+    /// The series with the requests completed since the last end of a bin, up to these totals.
     pub(crate) fn up_to(&self, total: &Totals) -> Series {
         let mut series = self.clone();
         series.take(total);
         series
     }
 
-    /// What was completed up to these totals belongs to the bin that is filled now.
+    /// Counts the requests completed up to these totals in the current bin.
     fn take(&mut self, total: &Totals) {
         let (number, told) = (self.number, &self.told);
         let latency_ps = total.latency_ps - told.latency_ps;
@@ -181,8 +181,8 @@ impl Series {
         self.told = *total;
     }
 
-    /// Makes the bin that `now` falls into the one that is filled. The totals are those before anything is completed
-    /// at `now`, which never goes back.
+    /// Makes the bin of `now` the current one. `total` has the totals before requests complete at
+    /// `now`, which never decreases.
     #[cold]
     pub(crate) fn reach(&mut self, now: SimTime, total: &Totals) {
         self.take(total);
@@ -210,7 +210,7 @@ impl Series {
         })
     }
 
-    /// What was completed in the whole bins before `now`.
+    /// The requests completed in the whole bins before `now`.
     pub(crate) fn profile(&self, now: SimTime) -> Profile {
         let count = (now.0.saturating_sub(self.start) / self.width) as usize;
         // What completed after the last whole bin falls into one more.
@@ -240,7 +240,7 @@ impl Series {
     }
 }
 
-/// What was completed in successive bins.
+/// Completed requests in successive bins.
 pub(crate) struct Profile {
     start: SimTime,
     width: u64,
@@ -273,19 +273,19 @@ pub struct TimeSeries {
     pub reads: Vec<u64>,
     /// Writes completed in each bin.
     pub writes: Vec<u64>,
-    /// Reads among them that a device denied; empty where none was.
+    /// Reads that a device denied, among the completed; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_reads: Vec<u64>,
     /// Writes that a device denied, among the completed; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_writes: Vec<u64>,
-    /// Reads among them that nothing answered; empty where there were none.
+    /// Reads that failed, among the completed; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_reads: Vec<u64>,
     /// Writes that failed, among the completed; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_writes: Vec<u64>,
-    /// Mean latency of those that were served; zero where none was.
+    /// Mean latency of the requests served in each bin; zero if none was.
     pub latency_ns: Vec<f64>,
 }
 

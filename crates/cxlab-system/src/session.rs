@@ -59,7 +59,7 @@ pub const END_OF_TIME: SimTime = SimTime(1 << 62);
 /// Most lines of a request.
 pub const MOST_LINES: u64 = 64;
 
-/// What a request of another program does.
+/// Kind of a request of another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
     /// The request reads whole lines.
@@ -73,15 +73,15 @@ pub enum RequestKind {
 /// A request of another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submission {
-    /// Comes back in the completion. The session does not read it.
+    /// Chosen by the program and returned in the completion. The session does not read it.
     pub id: u64,
     /// First byte, counted from the beginning of the memory that the host reaches; a multiple of 64.
     pub address: u64,
     /// Bytes: a multiple of 64, from 64 to 4096.
     pub size: u64,
-    /// What the request does.
+    /// Kind of the request.
     pub kind: RequestKind,
-    /// When it is issued at the earliest, in picoseconds. It is issued later if the limits of the host say so.
+    /// Earliest time of issue, in picoseconds. The limits of the host may delay the issue.
     pub time: SimTime,
 }
 
@@ -113,19 +113,19 @@ pub struct Session {
 }
 
 impl Session {
-    /// Builds the system of a plan, and lets hosts enumerate where the scenario says so. Its time is then
-    /// when the workloads begin. `can_save` records what happens to the threads of kernels, which
-    /// [`Session::save`] needs.
+    /// Builds the system of a plan, and lets hosts enumerate where the scenario says so. The
+    /// session's time is then the beginning of the workloads. `can_save` records what happens to
+    /// the threads of kernels, which [`Session::save`] needs.
     ///
     /// # Errors
-    /// What the run of the plan would refuse.
+    /// The errors of a run of the plan.
     pub fn new(loaded: Loaded, seed: u64, can_save: bool) -> Result<Session, RunError> {
         let plan = &loaded.plan;
-        let notes = RecordOptions {
+        let record = RecordOptions {
             states: can_save,
             ..RecordOptions::default()
         };
-        let mut system = System::build(plan, seed, notes)?;
+        let mut system = System::build(plan, seed, record)?;
         let enumerated = system.enumerate(plan, Threads::Exactly(1), &Monitor::default());
         let enumerated = enumerated.map_err(RunError::Law)?;
         let begun = enumerated.map_or(SimTime::ZERO, |outcome| outcome.end);
@@ -331,7 +331,7 @@ impl Session {
         self.check_fault()
     }
 
-    /// Handles events until none is pending, which is also so while the answer to a snoop is missing. The session's time is then after the last of them.
+    /// Handles events until none is pending, even if snoops are unanswered. The session's time is then after the last event.
     ///
     /// # Errors
     /// [`SessionError::Endless`] if the workload of a host does not end by itself.
@@ -463,7 +463,7 @@ impl Session {
         (outcome.digest, outcome.events)
     }
 
-    /// What was measured since measurement began.
+    /// The report of the measurement up to now.
     ///
     /// # Errors
     /// A law that does not hold, and mistakes of workloads that only the run shows.
@@ -567,8 +567,8 @@ impl Session {
         out.finish()
     }
 
-    /// Fills a session that was just made, with `can_save`, with a state that one of the same scenario and seed has
-    /// saved.
+    /// Restores a state that a session of the same scenario and seed has saved, into a new session
+    /// that was made with `can_save`.
     ///
     /// # Errors
     /// A file that cannot be read, that is damaged, or that is of another system. The session is then unusable.

@@ -15,15 +15,15 @@
 /// Fewest batches that an interval is computed from.
 pub(crate) const FEWEST_BATCHES: usize = 16;
 
-/// Largest lag-1 correlation of batch means that is corrected for. Beyond it the batches are too
-/// short to say anything of the variance of the mean.
+/// Largest lag-1 correlation of batch means that is corrected for. Batches with a larger
+/// correlation are too short to estimate the variance of the mean.
 const MOST_CORRELATION: f64 = 0.8;
 
-/// One part in so many of the values, at the end, is left out of MSER's search: the variance of a few
-/// values is too uncertain. Hoad et al. leave out five values.
+/// The last 1/16 of the values is left out of MSER's search: the variance of a few values is too
+/// uncertain. Hoad et al. leave out five values.
 const TAIL: usize = 16;
 
-/// What a transient may change the mean by, as a part of it, without being one.
+/// Largest relative change of the mean that does not count as a transient.
 const TRANSIENT: f64 = 0.001;
 
 /// Smallest change that [`drifts`] reports, as a part of the mean.
@@ -62,8 +62,8 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, squares.sum())
 }
 
-/// What the skewness of values has beyond its standard error where they are normal, in magnitude. Without that error
-/// taken off, chance alone would widen the intervals of symmetric values.
+/// Magnitude of the sample skewness beyond its standard error for normal values. Without this
+/// correction, chance alone would widen the intervals of symmetric values.
 fn skewness(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let (mean, squares) = moments(values);
@@ -94,7 +94,7 @@ pub(crate) fn half_width(means: &[f64]) -> Result<f64, NoInterval> {
     half_width_of(means.to_vec(), scale)
 }
 
-/// The same, where deviations that are a billionth of `scale` are rounding errors.
+/// As [`half_width`], where deviations of a billionth of `scale` are rounding errors.
 fn half_width_of(mut means: Vec<f64>, scale: f64) -> Result<f64, NoInterval> {
     if means.len() < FEWEST_BATCHES {
         return Err(NoInterval::FewBatches);
@@ -189,7 +189,7 @@ pub(crate) fn drifts_within(first: [&[f64]; 2], second: [&[f64]; 2]) -> bool {
 /// How far one sum is from a ratio times another, unit by unit.
 struct Residuals {
     values: Vec<f64>,
-    /// Deviations that are a billionth of it are rounding errors.
+    /// Deviations of a billionth of this scale are rounding errors.
     scale: f64,
     mean: f64,
 }
@@ -226,9 +226,9 @@ pub(crate) enum NoInterval {
     Correlated,
 }
 
-/// MSER: how many values at the beginning to leave out, so that the mean of the others has the
-/// smallest estimated standard error. `None` where the answer is in the second half and the mean of all of
-/// that half differs from it by more than 0.1 %: the values are too few, or still in their transient.
+/// MSER: how many values at the beginning to leave out, so that the mean of the others has the smallest estimated
+/// standard error. `None` where the truncation point is in the second half and the mean after it differs from that of
+/// the half by more than 0.1 %: the values are too few, or still in their transient.
 pub(crate) fn truncation(values: &[f64]) -> Option<usize> {
     let count = values.len();
     if count < FEWEST_BATCHES {

@@ -48,7 +48,7 @@ fn programs(report: &Report) -> String {
     })
 }
 
-/// What the threads of processors and accelerators did.
+/// Statistics of the threads of processors and accelerators.
 fn threads(report: &Report) -> String {
     let all = report.hosts.iter().chain(&report.accelerators);
     let running: Vec<&HostReport> = all.filter(|one| !one.phases.is_empty()).collect();
@@ -81,7 +81,7 @@ fn statistics(name: &str, values: &Map<String, Value>, fields: &str) -> Option<V
     let name = [Some(name.to_owned())].into_iter();
     name.chain(fields.split_whitespace().map(cell)).collect()
 }
-/// What translation and moves of pages did, where there is an operating system.
+/// Statistics of address translation and page migration, if there is an operating system.
 fn translation(report: &Report) -> String {
     let fields = "tlb_misses page_walk_ns page_faults page_fault_ns page_requests pages_promoted \
                   pages_demoted page_move_ns";
@@ -99,7 +99,7 @@ fn translation(report: &Report) -> String {
     text + &listed(head, &devices.collect::<Vec<_>>(), |row| [row.clone()])
 }
 
-/// Who was denied what, by host and by device.
+/// Denied requests, by host and by device.
 fn denials(report: &Report) -> String {
     let hosts = report.hosts.iter().map(|one| (&one.name, one.denied));
     let devices = report.devices.iter().map(|one| (&one.name, one.denied));
@@ -120,7 +120,7 @@ fn denials(report: &Report) -> String {
     list("denied to", hosts.collect()) + &list("denied by", devices.collect())
 }
 
-/// What the fabric manager did, and when.
+/// Commands of the fabric manager with their times.
 fn commands(report: &Report) -> String {
     let head = "command | of | issued, us | done, us | response";
     listed(head, &report.commands, |one| {
@@ -159,7 +159,7 @@ fn pools(report: &Report) -> String {
     })
 }
 
-/// What hosts did before their workloads began: the one that was last.
+/// Enumeration of the host that took longest; empty if no host enumerates.
 fn enumeration(report: &Report) -> String {
     let all = report.hosts.iter();
     let all = all.filter_map(|host| Some((&host.name, host.enumeration.as_ref()?)));
@@ -175,7 +175,7 @@ fn enumeration(report: &Report) -> String {
     )
 }
 
-/// What a sampled run passed over.
+/// The units of a sampled run, and the estimated time of all its requests.
 fn sampling(report: &Report) -> String {
     let Some(sampling) = &report.extent.sampling else {
         return String::new();
@@ -197,7 +197,7 @@ fn sampling(report: &Report) -> String {
     )
 }
 
-/// How the requests of the window completed that did not go all the way to memory and back.
+/// Counts of the window's requests that completed otherwise than by a response from memory.
 fn outcomes(report: &Report) -> String {
     let mut text = String::new();
     if report.requests.cache_hits > 0 {
@@ -333,7 +333,7 @@ fn latencies(plan: &Plan, report: &Report) -> String {
     )
 }
 
-/// What a user wants to know first.
+/// Summary of a report as text for the user.
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
         "{}{}: {}, {} {}\n",

@@ -1,4 +1,4 @@
-//! What is stored in memory that guests share, and the copies in caches that nobody keeps coherent.
+//! Contents of memory that guests share, and the copies in caches that no device keeps coherent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,14 +21,14 @@ struct Copy {
     dirty: bool,
 }
 
-/// The memories that guests share, and what caches hold of those that no device keeps coherent.
+/// The memories that guests share, and the copies in caches of the memories that no device keeps coherent.
 /// A coherent memory needs no copies: a load returns what was stored last.
 #[derive(Default)]
 pub struct Contents {
     memories: Vec<Box<dyn Words>>,
     /// By guest and line.
     copies: BTreeMap<(usize, SharedLine), Copy>,
-    /// What was stored last, by anyone: a coherent memory would have these bytes.
+    /// Bytes that any guest stored last. A coherent memory would have these bytes.
     latest: BTreeMap<SharedLine, [u8; LINE]>,
 }
 
@@ -77,7 +77,7 @@ impl Contents {
         self.copies.remove(&(guest, line));
     }
 
-    /// The value of `count` bytes as a guest loads them, and whether others have been stored since.
+    /// The value of `count` bytes as a guest loads them, and whether the value is stale.
     pub fn load(&self, guest: usize, line: SharedLine, offset: usize, count: usize) -> (u64, bool) {
         let copy = self.copies.get(&(guest, line));
         let bytes = copy.map_or_else(|| self.stored(line), |copy| copy.bytes);

@@ -19,13 +19,13 @@ use crate::ring::{Access, Extent, ModelWords, Operation, REGISTER_BYTES};
 
 /// Offsets of registers of eight bytes.
 pub mod register {
-    /// What the device is: [`super::IDENTITY`].
+    /// Identity of the device: [`super::IDENTITY`].
     pub const IDENTITY: u64 = 0x00;
     /// Number of processing elements.
     pub const ELEMENTS: u64 = 0x08;
     /// Physical address of the next command's page.
     pub const COMMAND: u64 = 0x10;
-    /// Its store submits the command.
+    /// A store to this register submits the command.
     pub const DOORBELL: u64 = crate::ring::DOORBELL;
     /// Number of commands that are complete.
     pub const DONE: u64 = 0x20;
@@ -33,7 +33,7 @@ pub mod register {
     pub const FAILED: u64 = 0x28;
     /// Simulated time of the last complete command, in picoseconds.
     pub const TIME: u64 = 0x30;
-    /// From here on: why the last command failed, in UTF-8, with zeros behind it.
+    /// Error message of the last failed command, in UTF-8, padded with zeros to the end of the registers.
     pub const MESSAGE: u64 = 0x800;
 }
 
@@ -61,14 +61,14 @@ const MOST_MODULE: u64 = 64 << 20;
 
 /// The physical memory of a guest.
 pub trait Physical: Send {
-    /// Where its parts are. Empty until the guest has begun.
+    /// Extents of the memory. Empty until the guest has begun.
     fn extents(&self) -> Vec<Extent>;
     /// Reads bytes by their addresses in QEMU.
     ///
     /// # Errors
     /// The system's error.
     fn read(&self, memory: u64, bytes: &mut [u8]) -> io::Result<()>;
-    /// Writes bytes likewise.
+    /// Writes bytes by their addresses in QEMU.
     ///
     /// # Errors
     /// The system's error.
@@ -109,36 +109,36 @@ pub struct Launch {
     pub cached: Vec<(u64, bool)>,
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CommandResult {
     /// Time from the doorbell's store to the end of the last processing element, in picoseconds.
     pub time_ps: u64,
     /// The bytes of the pages afterwards, in the order of [`Launch::pages`].
     pub pages: Vec<Vec<u8>>,
-    /// What the device counted, by name.
+    /// The device's counters, by name.
     pub counts: Vec<(String, u64)>,
 }
 
-/// What simulates commands.
+/// Simulator of commands.
 pub trait Executor: Send {
     /// Number of processing elements.
     fn elements(&self) -> u64;
-    /// Time of a load of a register, in picoseconds: there, and there and back.
+    /// Time of a load of a register, in picoseconds: of the request, and of the round trip.
     fn register_ps(&self) -> (u64, u64);
     /// Simulates a command.
     ///
     /// # Errors
-    /// Why the device cannot carry it out, for the program.
+    /// The message for the program, if the device cannot execute the command.
     fn execute(&mut self, launch: Launch) -> Result<CommandResult, String>;
 }
 
-/// What an accelerator did so far.
+/// Counters of an accelerator.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Number of commands.
     pub commands: u64,
-    /// Number of these that failed.
+    /// Number of failed commands.
     pub failed: u64,
     /// Time of the commands, in picoseconds.
     pub busy_ps: u64,
@@ -148,7 +148,7 @@ pub struct Counts {
     pub lines: u64,
     /// Number of words that a command and the program changed at once. The command's value stands.
     pub races: u64,
-    /// Sums of what the device counted.
+    /// Sums of the device's counters over all commands, by name.
     pub sums: Vec<(String, u64)>,
 }
 
@@ -185,7 +185,7 @@ struct Change {
 struct Finished {
     at_ps: u64,
     time_ps: u64,
-    /// What it changes, or why it failed.
+    /// Pages that the command changes, or its error message.
     changes: Result<Vec<Change>, String>,
 }
 
@@ -201,7 +201,7 @@ pub struct Device<'a> {
     done: u64,
     time_ps: u64,
     message: Vec<u8>,
-    /// When the last command ends.
+    /// Time at which the last command ends.
     busy_until: u64,
     counts: Counts,
 }
@@ -227,12 +227,12 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// What it did so far.
+    /// Counters of the accelerator so far.
     pub fn counts(&self) -> Counts {
         self.counts.clone()
     }
 
-    /// Carries out an access to a register at a time. Returns the value of a load, and when the processor goes on.
+    /// Performs an access to a register at a time. Returns the value of a load, and the time at which the processor continues.
     pub fn access(&mut self, now_ps: u64, offset: u64, access: Access) -> (Option<u64>, u64) {
         let (there, both) = self.executor.register_ps();
         match access.operation {
@@ -243,7 +243,7 @@ impl<'a> Device<'a> {
                     register::DOORBELL if whole => self.submit(now_ps),
                     _ => {}
                 }
-                // It is posted.
+                // The store is posted.
                 (None, now_ps)
             }
             _ => {
@@ -280,7 +280,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Simulates the command that was named.
+    /// Simulates the command whose page the register names.
     fn submit(&mut self, now_ps: u64) {
         self.counts.commands += 1;
         if self.running.len() == MOST_RUNNING {
@@ -290,9 +290,9 @@ impl<'a> Device<'a> {
         }
         let (time_ps, changes) = match self.carry_out() {
             Ok((time_ps, changes)) => (time_ps, Ok(changes)),
-            Err(why) => (self.executor.register_ps().0, Err(why)),
+            Err(error) => (self.executor.register_ps().0, Err(error)),
         };
-        // Commands are carried out one after the other.
+        // Commands are executed one after the other.
         self.busy_until = now_ps.max(self.busy_until) + time_ps;
         self.running.push_back(Finished {
             at_ps: self.busy_until,
@@ -301,7 +301,7 @@ impl<'a> Device<'a> {
         });
     }
 
-    /// Simulates the command. Returns its time, and what it changes.
+    /// Simulates the command. Returns its time in picoseconds and the pages that it changes.
     fn carry_out(&mut self) -> Result<(u64, Vec<Change>), String> {
         let extents = self.memory.extents();
         let reader = Reader {
@@ -341,7 +341,7 @@ impl<'a> Device<'a> {
         Ok((done.time_ps, changes.collect()))
     }
 
-    /// Makes the commands visible that are complete at a time.
+    /// Makes all commands visible that are complete at a time.
     fn complete(&mut self, at_ps: u64) {
         let mut lines = Vec::new();
         while let Some(first) = self.running.front()
@@ -360,20 +360,20 @@ impl<'a> Device<'a> {
         self.time_ps = finished.time_ps;
         let extents = self.memory.extents();
         let failed = match &finished.changes {
-            Err(why) => Some(why.clone()),
+            Err(error) => Some(error.clone()),
             Ok(changes) => changes.iter().fold(None, |failed, change| {
                 failed.or(self.write(change, &extents, lines).err())
             }),
         };
-        if let Some(why) = failed {
-            self.fail(why);
+        if let Some(error) = failed {
+            self.fail(error);
         }
     }
 
-    /// Tells the program that a command has failed.
-    fn fail(&mut self, why: String) {
+    /// Counts a failed command, and writes its error message to the registers.
+    fn fail(&mut self, error: String) {
         self.counts.failed += 1;
-        self.message = why.into_bytes();
+        self.message = error.into_bytes();
         let most = (REGISTER_BYTES - register::MESSAGE) as usize - 1;
         self.message.truncate(most);
     }
@@ -411,7 +411,7 @@ impl<'a> Device<'a> {
     }
 }
 
-/// Brings the bytes of `to` that a command has changed to what they are afterwards.
+/// Copies the bytes that a command has changed from `after` to `to`.
 fn merge(to: &mut [u8], before: &[u8], after: &[u8]) {
     for (byte, (old, new)) in to.iter_mut().zip(before.iter().zip(after)) {
         if old != new {
@@ -456,7 +456,7 @@ impl Reader<'_> {
         Ok(words.iter().copied().map(u64::from_le_bytes).collect())
     }
 
-    /// The command whose page has a physical address. Pages that earlier commands have changed have their bytes.
+    /// Reads the command at a physical address. Its pages include the changes of earlier commands.
     fn launch(&self, command: u64, earlier: &VecDeque<Finished>) -> Result<Launch, String> {
         let words = self.words(command)?;
         let version = words[0];

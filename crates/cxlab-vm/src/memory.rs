@@ -29,7 +29,7 @@ impl GuestLineAddr {
         GuestLineAddr(address & GuestLineAddr::ADDRESS)
     }
 
-    /// The same line as another guest sees it.
+    /// This line as another guest addresses it.
     pub fn at(self, guest: usize) -> GuestLineAddr {
         GuestLineAddr(
             self.0 & (GuestLineAddr::CXL | GuestLineAddr::ADDRESS) | GuestLineAddr::of_guest(guest),
@@ -73,16 +73,16 @@ pub struct SharedLine {
     pub coherent: bool,
 }
 
-/// What a guest's caches want of a line that its device keeps coherent.
+/// Request of a guest's caches for a line that the device keeps coherent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineRequest {
-    /// A copy to load from.
+    /// Requests a copy for a load.
     Load,
-    /// The only copy, to store to.
+    /// Requests ownership for a store.
     Own,
-    /// To give up their copy. A modified line is written back.
+    /// Evicts the copy. A modified line is written back.
     Evict,
-    /// That no cache has a copy. Their own must be given up before.
+    /// Invalidates the line in all other caches. The guest's own copy must be evicted before.
     Flush,
 }
 
@@ -91,9 +91,9 @@ pub enum LineRequest {
 pub struct SnoopCounts {
     /// Number of snoops.
     pub snoops: u64,
-    /// Number of copies that the guest lost by them.
+    /// Number of the guest's copies that snoops invalidated.
     pub invalidated: u64,
-    /// Number of modified lines that it wrote back because of them.
+    /// Number of modified lines that the guest wrote back because of snoops.
     pub written_back: u64,
 }
 
@@ -127,7 +127,7 @@ pub trait Memory: Send {
     fn advance(&mut self, to_ps: u64);
     /// Completion time of a request, once it is certain.
     fn known(&self, ticket: Ticket) -> Option<u64>;
-    /// Completion time of a request that has completed by now. That frees the ticket.
+    /// Completion time of a request that has completed by now. The call frees the ticket.
     fn done(&mut self, ticket: Ticket) -> Option<u64>;
     /// Advances time until a request completes, and frees the ticket. No other request
     /// may arrive at an earlier time.
@@ -144,9 +144,9 @@ pub trait Memory: Send {
     fn shared(&self, _place: GuestLineAddr) -> Option<SharedLine> {
         None
     }
-    /// Does what a guest's caches want of a coherent line. Returns the request that this takes, and whether
-    /// it reads the line; `None` if it takes none, because the caches have what they want. The
-    /// effect on all caches is immediate. No other request of the line may be in flight.
+    /// Performs the request of a guest's caches for a coherent line. Returns the request to the device and whether
+    /// that request reads the line, or `None` if the state of the caches suffices. The effect on all caches is
+    /// immediate. No other request of the line may be in flight.
     fn demand(
         &mut self,
         _at_ps: u64,

@@ -1,7 +1,7 @@
 //! The time model of processors behind their caches: what each cache miss costs.
 //!
-//! The plugin says at which time of the processor's own clock a line missed every cache. The model
-//! says how much time the miss adds to that clock. QEMU executes accesses in program order and
+//! The plugin reports at which time of the processor's own clock a line missed every cache. The model
+//! computes how much time the miss adds to that clock. QEMU executes accesses in program order and
 //! knows no data dependences, so the processor waits for every load that misses. It does not wait
 //! for stores (their lines are read meanwhile), for write-backs, nor for lines that the prefetcher
 //! requested early enough. The number of MSHRs bounds the lines in flight. With all MSHRs in use,
@@ -22,9 +22,9 @@ use crate::ring::{Access, Kind, Record};
 use shared::Sharing;
 
 /// Most lines that were prefetched and not yet used, as a multiple of the MSHRs.
-const KEPT: usize = 4;
+const PREFETCHED_PER_MSHR: usize = 4;
 
-/// Limits on what a processor has in flight.
+/// Limits on a processor's requests in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Lines in flight from memory (MSHRs of the last-level cache).
@@ -80,15 +80,15 @@ struct OutstandingLine {
 struct Wait {
     until: WaitEnd,
     from_ps: u64,
-    why: WaitReason,
+    reason: WaitReason,
 }
 
 impl Wait {
-    fn of(ticket: Ticket, from_ps: u64, why: WaitReason) -> Wait {
+    fn of(ticket: Ticket, from_ps: u64, reason: WaitReason) -> Wait {
         Wait {
             until: WaitEnd::Ticket(ticket),
             from_ps,
-            why,
+            reason,
         }
     }
 }
@@ -98,13 +98,14 @@ impl Wait {
 enum WaitEnd {
     /// A request completes.
     Ticket(Ticket),
-    /// A time, because the request that was waited for has completed.
+    /// A time. The request has completed.
     Time(u64),
 }
 
+/// Reason of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum WaitReason {
-    /// The line of a load. `demand` says whether this load requested the line.
+    /// The line of a load. `demand` is set if this load requested the line.
     Load { pool: usize, demand: bool },
     /// An MSHR. The processor waits for the oldest line, which is kept if it was
     /// prefetched. The record is processed again.
@@ -137,7 +138,7 @@ pub enum RecordResult {
 struct Lane {
     guest: usize,
     charged_ps: u64,
-    flights: VecDeque<OutstandingLine>,
+    outstanding: VecDeque<OutstandingLine>,
     writes: VecDeque<Ticket>,
     /// Lines that were prefetched and not yet used.
     kept: VecDeque<GuestLineAddr>,
@@ -157,7 +158,6 @@ pub struct Processors {
 /// All processors of all guests, and their memory. Processors are numbered guest by guest.
 pub struct Model<M> {
     memory: M,
-    /// Limits by guest.
     limits: Vec<Limits>,
     counts: Vec<Vec<PoolCounts>>,
     lanes: Vec<Lane>,
@@ -203,7 +203,7 @@ impl<M: Memory> Model<M> {
         self.lanes[lane].charged_ps += time_ps;
     }
 
-    /// A processor has ended, so its wait is dropped. A processor behind it then waits for the request.
+    /// Drops the wait of a processor that has ended. A processor queued behind it then waits for the request.
     pub fn leave(&mut self, lane: usize) {
         self.sharing.unlock(lane);
         let Some(left) = self.lanes[lane].waits.take() else {
@@ -212,9 +212,9 @@ impl<M: Memory> Model<M> {
         let waits = self.lanes.iter_mut().filter_map(|one| one.waits.as_mut());
         let mut behind = waits.filter(|wait| wait.until == left.until);
         if let Some(next) = behind.next()
-            && left.why != WaitReason::Behind
+            && left.reason != WaitReason::Behind
         {
-            next.why = WaitReason::Again;
+            next.reason = WaitReason::Again;
         }
     }
 
@@ -231,7 +231,7 @@ impl<M: Memory> Model<M> {
             let waits = self.lanes.iter().enumerate();
             let waits = waits.filter_map(|(lane, one)| Some((lane, one.waits?)));
             // A processor that waits behind another goes on after it.
-            let waits = waits.filter(|(_, wait)| wait.why != WaitReason::Behind);
+            let waits = waits.filter(|(_, wait)| wait.reason != WaitReason::Behind);
             let known = |(lane, wait): (usize, Wait)| {
                 let at = match wait.until {
                     WaitEnd::Ticket(ticket) => memory.known(ticket)?,
@@ -282,7 +282,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// Processes an access to a register of an accelerator by a processor that does not wait. A load has its value at
+    /// Processes an access to a register of an accelerator by a processor that does not wait. A load completes at
     /// `until_ps`; the processor does not wait for a store, which has none.
     pub fn register(
         &mut self,
@@ -300,7 +300,7 @@ impl<M: Memory> Model<M> {
         self.lanes[lane].waits = Some(Wait {
             until: WaitEnd::Time(until_ps),
             from_ps: now_ps,
-            why: WaitReason::Register(value),
+            reason: WaitReason::Register(value),
         });
         RecordResult::Waits
     }
@@ -322,16 +322,16 @@ impl<M: Memory> Model<M> {
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
         one.charged_ps += took;
-        if let WaitReason::Load { pool, .. } | WaitReason::Shared { pool, .. } = wait.why {
+        if let WaitReason::Load { pool, .. } | WaitReason::Shared { pool, .. } = wait.reason {
             let counts = &mut self.counts[one.guest][pool];
             counts.waited_ps += took;
-            if !matches!(wait.why, WaitReason::Load { demand: false, .. }) {
+            if !matches!(wait.reason, WaitReason::Load { demand: false, .. }) {
                 counts.demand += 1;
                 counts.demand_ps += took;
             }
         }
         let now = wait.from_ps + took;
-        match wait.why {
+        match wait.reason {
             // The load's MSHR is free, so the prefetcher may use it.
             WaitReason::Load { .. } => self.prefetch(lane, now, 0),
             WaitReason::Shared { place, access, .. } => self.loaded(lane, place, access),
@@ -345,14 +345,14 @@ impl<M: Memory> Model<M> {
         Ok((now, RecordResult::Whole))
     }
 
-    /// Advances time until a request completes. Processors that wait behind it go on at that time.
+    /// Advances time until a request completes. Processors queued behind the request continue at that time.
     fn complete(&mut self, ticket: Ticket) -> Result<u64, StuckBackend> {
         let at = self.memory.finish(ticket)?;
         self.sharing.completed(ticket);
         for wait in self.lanes.iter_mut().filter_map(|one| one.waits.as_mut()) {
             if wait.until == WaitEnd::Ticket(ticket) {
                 wait.until = WaitEnd::Time(at);
-                wait.why = WaitReason::Again;
+                wait.reason = WaitReason::Again;
             }
         }
         Ok(at)
@@ -376,7 +376,7 @@ impl<M: Memory> Model<M> {
     }
 
     fn most_kept(&self, lane: usize) -> usize {
-        KEPT * self.limits(lane).misses as usize
+        PREFETCHED_PER_MSHR * self.limits(lane).misses as usize
     }
 
     /// Records the lines and write-backs that have completed.
@@ -384,13 +384,13 @@ impl<M: Memory> Model<M> {
         let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
         let (memory, kept, sharing) = (&mut self.memory, &mut one.kept, &mut self.sharing);
-        one.flights.retain(|flight| {
-            let here = memory.done(flight.ticket).is_some();
+        one.outstanding.retain(|line| {
+            let here = memory.done(line.ticket).is_some();
             if here {
-                sharing.completed(flight.ticket);
+                sharing.completed(line.ticket);
             }
-            if here && flight.prefetch {
-                keep(kept, flight.place, most);
+            if here && line.prefetch {
+                keep(kept, line.place, most);
             }
             !here
         });
@@ -406,25 +406,25 @@ impl<M: Memory> Model<M> {
         if let Some(at) = one.kept.iter().position(|kept| *kept == place) {
             one.kept.remove(at);
             counts.prefetched += u64::from(load);
-        } else if let Some(at) = one.flights.iter().position(|one| one.place == place) {
-            counts.prefetched += u64::from(load && one.flights[at].prefetch);
-            one.flights[at].prefetch = false;
+        } else if let Some(at) = one.outstanding.iter().position(|one| one.place == place) {
+            counts.prefetched += u64::from(load && one.outstanding[at].prefetch);
+            one.outstanding[at].prefetch = false;
             if load {
-                wait = one.flights.remove(at).map(|flight| (flight.ticket, false));
+                wait = one.outstanding.remove(at).map(|line| (line.ticket, false));
             }
-        } else if one.flights.len() >= misses
-            && let Some(oldest) = one.flights.pop_front()
+        } else if one.outstanding.len() >= misses
+            && let Some(oldest) = one.outstanding.pop_front()
         {
-            let why = WaitReason::Mshr {
+            let reason = WaitReason::Mshr {
                 kept: oldest.prefetch.then_some(oldest.place),
             };
-            one.waits = Some(Wait::of(oldest.ticket, now, why));
+            one.waits = Some(Wait::of(oldest.ticket, now, reason));
             return;
         } else {
             let ticket = self.ask(lane, pool, now, place);
             match load {
                 true => wait = Some((ticket, true)),
-                false => self.fly(lane, place, ticket, false),
+                false => self.track(lane, place, ticket, false),
             }
         }
         let one = &mut self.lanes[lane];
@@ -441,26 +441,27 @@ impl<M: Memory> Model<M> {
         self.memory.issue(now, place, false)
     }
 
-    fn fly(&mut self, lane: usize, place: GuestLineAddr, ticket: Ticket, prefetch: bool) {
-        self.lanes[lane].flights.push_back(OutstandingLine {
+    fn track(&mut self, lane: usize, place: GuestLineAddr, ticket: Ticket, prefetch: bool) {
+        self.lanes[lane].outstanding.push_back(OutstandingLine {
             place,
             ticket,
             prefetch,
         });
     }
 
+    /// Issues prefetches into the free MSHRs, of which the caller occupies `taken`.
     fn prefetch(&mut self, lane: usize, now: u64, taken: usize) {
         let depth = self.limits(lane).misses;
-        while self.lanes[lane].flights.len() + taken < depth as usize {
+        while self.lanes[lane].outstanding.len() + taken < depth as usize {
             let Some(place) = self.lanes[lane].prefetcher.next(depth) else {
                 return;
             };
             let one = &self.lanes[lane];
             let known =
-                one.kept.contains(&place) || one.flights.iter().any(|flight| flight.place == place);
+                one.kept.contains(&place) || one.outstanding.iter().any(|line| line.place == place);
             if let (false, Some(pool)) = (known, self.memory.pool_of(place)) {
                 let ticket = self.ask(lane, pool, now, place);
-                self.fly(lane, place, ticket, true);
+                self.track(lane, place, ticket, true);
             }
         }
     }

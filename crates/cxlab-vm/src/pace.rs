@@ -53,7 +53,7 @@ pub struct GuestMark {
     pub pools: Vec<PoolCounts>,
     /// Accesses to memory that guests share so far.
     pub shared: SharedCounts,
-    /// What its accelerator did so far.
+    /// Commands of the guest's accelerator so far.
     pub device: Counts,
 }
 
@@ -62,22 +62,22 @@ pub struct GuestMark {
 pub struct GuestSkew {
     /// Number of records and responses.
     pub events: u64,
-    /// Number of those that were processed after another guest's later one.
-    pub late: u64,
-    /// Largest lateness of a record or response, in picoseconds.
-    pub most_ps: u64,
+    /// Number of records and responses that were processed after a later one of another guest.
+    pub late_events: u64,
+    /// Largest difference between a late event and the latest event of another guest, in picoseconds.
+    pub max_late_ps: u64,
 }
 
 struct Guest<'a> {
     shared: ModelWords<'a>,
     device: Option<Device<'a>>,
     lanes: Range<usize>,
-    /// Whether its first program has begun.
+    /// Whether the guest's first program has begun.
     begun: bool,
     ended: bool,
-    /// Time and processor of its begin mark (or first mark), while it waits there.
+    /// Time and processor of the begin mark (or first mark) at which the guest waits.
     held: Option<(u64, usize)>,
-    /// Time of its latest event.
+    /// Time of the guest's latest event.
     latest_ps: u64,
 }
 
@@ -88,7 +88,8 @@ struct Lane {
     number: usize,
     tail: u64,
     head: u64,
-    told: u64,
+    /// Number of charged records that the ring shows.
+    published: u64,
 }
 
 /// Records and waits that could be processed next.
@@ -102,7 +103,7 @@ struct View {
     /// Number of processors that wait for memory, and one of them.
     waiting: usize,
     one: usize,
-    /// Time from which on nothing may be processed yet.
+    /// Time from which on no event may be processed yet.
     limit: Option<u64>,
 }
 
@@ -112,7 +113,7 @@ pub struct Pace<'a, M> {
     window_ps: u64,
     guests: Vec<Guest<'a>>,
     lanes: Vec<Lane>,
-    late: GuestSkew,
+    skew: GuestSkew,
 }
 
 impl<'a, M: Memory> Pace<'a, M> {
@@ -127,7 +128,7 @@ impl<'a, M: Memory> Pace<'a, M> {
             window_ps,
             guests: Vec::new(),
             lanes: Vec::new(),
-            late: GuestSkew::default(),
+            skew: GuestSkew::default(),
         };
         for (shared, processors) in guests {
             let first = pace.lanes.len();
@@ -155,7 +156,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         self.guests[guest].device = Some(device);
     }
 
-    /// A guest has ended, for whatever reason, so no other guest waits for it.
+    /// Marks a guest as ended, so that no other guest waits for it.
     pub fn end(&mut self, guest: usize) {
         let guest = &mut self.guests[guest];
         guest.ended = true;
@@ -165,8 +166,8 @@ impl<'a, M: Memory> Pace<'a, M> {
     }
 
     /// How far guests were out of step so far.
-    pub fn late(&self) -> GuestSkew {
-        self.late
+    pub fn skew(&self) -> GuestSkew {
+        self.skew
     }
 
     /// Processes the next event. Returns false if none may be processed yet. `on_mark` is called
@@ -178,7 +179,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         &mut self,
         on_mark: &mut dyn FnMut(usize, u64, GuestMark),
     ) -> Result<bool, StuckBackend> {
-        let view = self.look();
+        let view = self.survey();
         if view.held > 0 && view.held == view.here {
             self.release(on_mark);
             return Ok(true);
@@ -215,7 +216,8 @@ impl<'a, M: Memory> Pace<'a, M> {
         }
     }
 
-    fn look(&mut self) -> View {
+    /// Reads all rings, and returns the events that may be processed next and the time limit of the guests without one.
+    fn survey(&mut self) -> View {
         let mut view = View::default();
         let locked = self.model.locked();
         for guest in self.guests.iter().filter(|guest| !guest.ended) {
@@ -261,6 +263,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         view
     }
 
+    /// Processes a processor's next record at time `at`. A guest at a begin mark is held instead.
     fn take(&mut self, at: u64, lane: usize, on_mark: &mut dyn FnMut(usize, u64, GuestMark)) {
         let one = self.lanes[lane];
         let guest = &mut self.guests[one.guest];
@@ -273,7 +276,7 @@ impl<'a, M: Memory> Pace<'a, M> {
                 self.model.unlock(lane);
                 return;
             }
-            on_mark(one.guest, record.mark(), self.moment(one.guest, at));
+            on_mark(one.guest, record.mark(), self.mark(one.guest, at));
         }
         let access = match record.kind() {
             Kind::Shared => ring.access(),
@@ -296,8 +299,7 @@ impl<'a, M: Memory> Pace<'a, M> {
         }
     }
 
-    /// Releases all guests, each of which is at the beginning of a program. Others continued while
-    /// they waited, and may have ended since.
+    /// Releases all guests, each of which waits at the beginning of a program, at the time of the farthest guest.
     fn release(&mut self, on_mark: &mut dyn FnMut(usize, u64, GuestMark)) {
         let reached = |guest: &Guest<'_>| {
             let held = guest.held.map_or(0, |(at, _)| at);
@@ -312,12 +314,12 @@ impl<'a, M: Memory> Pace<'a, M> {
             self.model.hold(lane, begin - at);
             let one = self.lanes[lane];
             let mark = self.guests[number].shared.lane(one.number).record(one.tail);
-            on_mark(number, mark.mark(), self.moment(number, begin));
+            on_mark(number, mark.mark(), self.mark(number, begin));
             self.taken(lane);
         }
     }
 
-    fn moment(&self, number: usize, at: u64) -> GuestMark {
+    fn mark(&self, number: usize, at: u64) -> GuestMark {
         let guest = &self.guests[number];
         let idle_ns = guest.shared.idle_ns();
         let lanes = guest.lanes.clone().map(|lane| self.lanes[lane].number);
@@ -338,9 +340,9 @@ impl<'a, M: Memory> Pace<'a, M> {
         let others = others.filter(|(other, _)| *other != number);
         let latest = others.map(|(_, guest)| guest.latest_ps).max().unwrap_or(0);
         let behind = latest.saturating_sub(at);
-        self.late.events += 1;
-        self.late.late += u64::from(behind > 0);
-        self.late.most_ps = self.late.most_ps.max(behind);
+        self.skew.events += 1;
+        self.skew.late_events += u64::from(behind > 0);
+        self.skew.max_late_ps = self.skew.max_late_ps.max(behind);
         let mine = &mut self.guests[number].latest_ps;
         *mine = at.max(*mine);
     }
@@ -355,8 +357,8 @@ impl<'a, M: Memory> Pace<'a, M> {
             ring.reply(value);
         }
         lane.tail += 1;
-        if lane.tail == lane.head || lane.tail - lane.told >= BATCH {
-            lane.told = lane.tail;
+        if lane.tail == lane.head || lane.tail - lane.published >= BATCH {
+            lane.published = lane.tail;
             ring.charge(charged, lane.tail);
         }
     }

@@ -7,11 +7,10 @@
 
 use crate::memory::GuestLineAddr;
 
-/// Number of streams that are followed (*assumed*: as
-/// in second-level prefetchers of current cores).
+/// Number of streams that the prefetcher tracks (*assumed*: as in second-level prefetchers of current cores).
 const STREAMS: usize = 16;
 /// Consecutive lines before the next lines are requested.
-const SURE: u32 = 2;
+const TRAINING_LINES: u32 = 2;
 
 /// A stream of consecutive lines.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +35,7 @@ pub struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Notes a line that missed the private caches.
+    /// Records a line that missed the private caches.
     pub fn note(&mut self, line: GuestLineAddr) {
         self.uses += 1;
         let used = self.uses;
@@ -74,7 +73,7 @@ impl Prefetcher {
     /// The next line of the stream that the last noted line continued, at most `depth` lines ahead.
     pub fn next(&mut self, depth: u32) -> Option<GuestLineAddr> {
         let stream = &mut self.streams[self.current?];
-        if stream.run < SURE || stream.ahead >= depth {
+        if stream.run < TRAINING_LINES || stream.ahead >= depth {
             return None;
         }
         stream.ahead += 1;

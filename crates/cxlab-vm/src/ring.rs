@@ -31,13 +31,13 @@ pub const MOST_WINDOWS: usize = 8;
 /// Number of words of all rings.
 pub const WORDS: usize = HEADER + LANES * LANE;
 
-/// Words behind the rings, where the guest has an accelerator: where its memory is in QEMU, and lines.
+/// Words behind the rings of a guest with an accelerator: place of its memory in QEMU, and lists of lines.
 const OWN: usize = WORDS;
 const WINDOWS: usize = OWN + 3;
 const LISTED: usize = WINDOWS + 4 * MOST_WINDOWS;
 const DROPPED: usize = LISTED + 1;
 const LINES: usize = DROPPED + 1;
-/// Most lines that either side names at once.
+/// Most lines in a list of the plugin or of the model.
 pub const MOST_LINES: usize = 131_072;
 /// Number of words in all, where the guest has an accelerator.
 pub const WORDS_WITH_DEVICE: usize = LINES + MOST_LINES;
@@ -63,7 +63,7 @@ pub enum Kind {
     Shared,
 }
 
-/// What an access to memory that guests share does.
+/// Operation of an access to memory that guests share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// A read of up to eight bytes.
@@ -74,29 +74,29 @@ pub enum Operation {
     Flush,
     /// Writes a modified line back: `clwb`.
     WriteBack,
-    /// Waits until all flushes before have reached memory: `sfence` or `mfence`.
+    /// Waits until all earlier flushes have reached memory: `sfence` or `mfence`.
     Fence,
 }
 
 /// An access to memory that guests share, within one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// What it does.
+    /// Operation of the access.
     pub operation: Operation,
-    /// Its first byte in the line, 0 to 63.
+    /// Offset of the first byte in the line, 0 to 63.
     pub offset: usize,
     /// Number of bytes of a load or store, 1 to 8.
     pub bytes: usize,
-    /// Whether it is part of an atomic instruction: a load with the store that follows.
+    /// Whether the access is part of an atomic instruction, which is a load and the store that follows.
     pub locked: bool,
     /// Whether the plugin's caches have the line, unless another guest has taken it.
     pub cached: bool,
-    /// The bytes that are stored, the lowest first.
+    /// The bytes that a store writes, the lowest first.
     pub value: u64,
 }
 
 impl Access {
-    /// Reads the words of a plugin. `None` if they are no access within a line.
+    /// Parses the words of a plugin. `None` if the words are no access within a line.
     fn from_words(what: u64, value: u64) -> Option<Access> {
         let operation = match what & 0xff {
             0 => Operation::Load,
@@ -198,7 +198,7 @@ impl Counters {
 /// State of the guest's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ClockState {
-    /// The plugin has not said yet.
+    /// The plugin has not published it yet.
     #[default]
     Unknown,
     /// The clock follows the model.
@@ -253,7 +253,7 @@ impl<'a> ModelWords<'a> {
         self.words[7].load(Ordering::Acquire) != 0
     }
 
-    /// Where the guest's memory is, once the plugin has said so. `None` in a guest without accelerator.
+    /// Extents of the guest's memory, once the plugin has published them. `None` in a guest without accelerator.
     pub fn extents(self) -> Option<Vec<Extent>> {
         let word = |at: usize| self.words[at].load(Ordering::Relaxed);
         if self.words.len() < WORDS_WITH_DEVICE || self.words[OWN].load(Ordering::Acquire) == 0 {
@@ -273,8 +273,8 @@ impl<'a> ModelWords<'a> {
         Some(extents)
     }
 
-    /// The lines that the caches held when the doorbell rang: address as in records, and whether it is changed.
-    /// A line may be there several times.
+    /// The lines that the caches held when the doorbell was written: address as in records, and whether the line is
+    /// modified. A line may be listed several times.
     pub fn listed(self) -> Vec<(u64, bool)> {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let count = self.words.get(LISTED).map_or(0, load) as usize;
@@ -283,7 +283,7 @@ impl<'a> ModelWords<'a> {
         lines.map(|line| (line & !63, line & 1 != 0)).collect()
     }
 
-    /// Makes the caches lose lines, at most [`MOST_LINES`] of them, before the access that the processor waits for ends.
+    /// Invalidates up to [`MOST_LINES`] lines in the caches, before the access that the processor waits for ends.
     pub fn take(self, lines: &[u64]) {
         let room = self.words.get(LINES..).unwrap_or_default();
         let count = lines.len().min(room.len());
@@ -480,7 +480,7 @@ impl ModelWords<'_> {
         lines.map(|line| line.load(Ordering::Relaxed)).collect()
     }
 
-    pub(crate) fn tell_own(self, memory: u64, bytes: u64, first: u64) {
+    pub(crate) fn publish_own(self, memory: u64, bytes: u64, first: u64) {
         for (at, word) in [memory, bytes, first].into_iter().enumerate() {
             self.words[OWN + at].store(word, Ordering::Relaxed);
         }

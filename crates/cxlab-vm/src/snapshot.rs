@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-/// Most snapshots that are kept. Each takes the memory that its guest has used, about 200 MB.
-const MOST: usize = 8;
+/// Most snapshots in the cache folder. Each takes the memory that its guest has used, about 200 MB.
+const MAX_SNAPSHOTS: usize = 8;
 
 /// A saved guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,7 +158,7 @@ fn forget(all: &Path, except: &Path) {
         })
         .collect();
     found.sort();
-    let most = MOST - 1;
+    let most = MAX_SNAPSHOTS - 1;
     for (_, path) in &found[..found.len().saturating_sub(most)] {
         // A guest that uses the snapshot keeps its open files.
         let _ = fs::remove_dir_all(path);
@@ -205,7 +205,7 @@ mod tests {
             let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             file.expect("a file").set_modified(then).expect("a time");
         };
-        for number in 0..MOST as u64 {
+        for number in 0..MAX_SNAPSHOTS as u64 {
             old(&format!("s{number}"), 100 + number);
         }
         assert!(
@@ -217,7 +217,7 @@ mod tests {
         assert!(Snapshot::find(folder.path(), "s1").is_none());
         assert!(Snapshot::find(folder.path(), "new").is_some());
         let left = fs::read_dir(folder.path().join("snapshots")).expect("a folder");
-        assert_eq!(left.count(), MOST);
+        assert_eq!(left.count(), MAX_SNAPSHOTS);
     }
 
     #[test]

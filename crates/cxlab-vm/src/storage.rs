@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Granularity at which a new file gets holes, in bytes. Pieces that are all zero take no space.
-const PIECE: usize = 1 << 20;
+const HOLE_BYTES: usize = 1 << 20;
 
 /// File with a window's contents, locked for this process while the value lives.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Storage {
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = File::open(from)?;
     let mut to = File::create_new(to)?;
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; HOLE_BYTES];
     let mut at = 0;
     loop {
         let count = from.read(&mut piece)?;
@@ -100,8 +100,8 @@ mod tests {
     fn contents_stay_and_are_of_one_run_at_a_time_and_of_one_window() {
         let folder = tempfile::tempdir().expect("a folder");
         let like = folder.path().join("window0.memory");
-        let mut bytes = vec![0; 3 * PIECE + 5];
-        bytes[PIECE + 7] = 9;
+        let mut bytes = vec![0; 3 * HOLE_BYTES + 5];
+        bytes[HOLE_BYTES + 7] = 9;
         fs::write(&like, &bytes).expect("a file");
         let path = folder.path().join("host-mem.pmem");
         let first = Storage::open(&path, &like).expect("storage");

@@ -62,6 +62,12 @@ impl TraceError {
         TraceError::new(path, FilePlace::File, field, message)
     }
 
+    /// The same error, with the format that the file was read as.
+    pub(crate) fn read_as(mut self, format: &str) -> TraceError {
+        self.message += &format!(" (read as format `{format}`)");
+        self
+    }
+
     /// Makes an error from an operating-system error on a file; `doing` completes "cannot ...".
     pub fn io(path: &Path, place: FilePlace, doing: &str, error: &std::io::Error) -> TraceError {
         TraceError::new(path, place, "", format!("cannot {doing}: {error}"))

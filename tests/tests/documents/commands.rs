@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use cxlab_system::table;
 use cxlab_tests::{plan, report, root};
 
 /// The text between a fence line that starts with `opening` and the next fence.
@@ -14,13 +15,20 @@ fn fenced(text: &str, opening: &str) -> String {
         .collect()
 }
 
+/// Lines of `...` stand for those that the README leaves out.
 #[test]
-fn the_scenario_in_the_readme_runs() {
+fn the_scenario_in_the_readme_prints_what_the_readme_shows() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let scenario = fenced(&readme, "```toml");
-    assert!(scenario.contains("[fabric]"));
-    let report = report(&scenario, &["measure.requests=2000"]);
-    assert!(report.requests.completed >= 2000);
+    let (_, after) = readme.split_once("\ncxlab run pool.toml\n```\n").unwrap();
+    let printed = table::summary(&plan(&scenario, &[]), &report(&scenario, &[]));
+    let shown = fenced(after, "```");
+    let mut lines = shown.lines().filter(|line| line.trim() != "...");
+    assert!(lines.clone().count() > 10, "{shown}");
+    assert!(
+        lines.all(|line| printed.lines().any(|own| own == line)),
+        "{printed}"
+    );
 }
 
 /// Every page of the root and of `docs`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use cxlab_host::RequestRow;
 use cxlab_plan::Plan;
-use cxlab_protocol::coherence::hold::Turns;
+use cxlab_protocol::coherence::line_arbitration::LineArbitration;
 use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, rows, scenario};
 use cxlab_workload::thread::{Bases, Direction, ExecutionPlace, Handle, Thread, Window};
@@ -99,7 +99,7 @@ struct Machine {
     processor: &'static str,
     device: &'static str,
     cache: &'static str,
-    turns: Turns,
+    arbitration: LineArbitration,
 }
 
 const PLAIN: Machine = Machine {
@@ -107,7 +107,7 @@ const PLAIN: Machine = Machine {
     processor: "",
     device: "",
     cache: "",
-    turns: Turns::HostFirst,
+    arbitration: LineArbitration::HostFirst,
 };
 
 impl Machine {
@@ -134,7 +134,7 @@ impl Machine {
         }
         let mut scenario = scenario(&text, &[]);
         for accelerator in &mut scenario.accelerators {
-            accelerator.device.turns = self.turns;
+            accelerator.device.arbitration = self.arbitration;
         }
         script::plan_of(scenario, acts)
     }

@@ -18,7 +18,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 use cxlab_host::VIRTUAL;
 use cxlab_plan::{Externals, Files, Plan};
-use cxlab_protocol::coherence::hold::Turns;
+use cxlab_protocol::coherence::line_arbitration::LineArbitration;
 use cxlab_scenario::Scenario;
 use cxlab_scenario::diagnostics::{Document, validate};
 use cxlab_system::report::Report;
@@ -393,11 +393,11 @@ fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
     )
 }
 
-fn planned(seed: u64, turns: Turns) -> Result<Plan, String> {
-    planned_as(seed, turns, draw(seed))
+fn planned(seed: u64, arbitration: LineArbitration) -> Result<Plan, String> {
+    planned_as(seed, arbitration, draw(seed))
 }
 
-fn planned_as(seed: u64, turns: Turns, drawn: Drawn) -> Result<Plan, String> {
+fn planned_as(seed: u64, arbitration: LineArbitration, drawn: Drawn) -> Result<Plan, String> {
     let Drawn { text, stress } = drawn;
     let document = Document::parse("swarm.toml", &text).map_err(|why| format!("{why:?}"))?;
     let wrong = validate(&document, &cxlab_scenario::schema());
@@ -410,7 +410,7 @@ fn planned_as(seed: u64, turns: Turns, drawn: Drawn) -> Result<Plan, String> {
     externals.insert("stress".to_owned(), Arc::new(stress));
     scenario.seed = seed;
     for accelerator in &mut scenario.accelerators {
-        accelerator.device.turns = turns;
+        accelerator.device.arbitration = arbitration;
     }
     Plan::with_externals(scenario, Files::default(), &externals)
         .map_err(|problems| format!("{problems:?}\n{text}"))
@@ -419,8 +419,8 @@ fn planned_as(seed: u64, turns: Turns, drawn: Drawn) -> Result<Plan, String> {
 /// A time that no system here needs. A run that has not ended by then never ends.
 const LONGEST: SimTime = SimTime(100_000_000_000);
 
-fn simulate(seed: u64, threads: usize, turns: Turns) -> Result<Report, String> {
-    simulate_plan(&planned(seed, turns)?, seed, threads)
+fn simulate(seed: u64, threads: usize, arbitration: LineArbitration) -> Result<Report, String> {
+    simulate_plan(&planned(seed, arbitration)?, seed, threads)
 }
 
 fn simulate_plan(plan: &Plan, seed: u64, threads: usize) -> Result<Report, String> {
@@ -459,20 +459,20 @@ fn simulate_plan(plan: &Plan, seed: u64, threads: usize) -> Result<Report, Strin
 }
 
 fn check(seed: u64) {
-    let first =
-        simulate(seed, 1, Turns::HostFirst).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    let first = simulate(seed, 1, LineArbitration::HostFirst)
+        .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     assert!(first.requests.completed > 100, "seed {seed} does something");
     if seed.is_multiple_of(4) {
-        let other =
-            simulate(seed, 2, Turns::HostFirst).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let other = simulate(seed, 2, LineArbitration::HostFirst)
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         assert_eq!(
             first.provenance.digest, other.provenance.digest,
             "seed {seed}: threads change it"
         );
     }
     if seed % 4 == 1 {
-        let plan =
-            planned(seed, Turns::HostFirst).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let plan = planned(seed, LineArbitration::HostFirst)
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         checkpoint::check(&plan, &checkpoint::timeless(first), seed);
     }
 }
@@ -487,7 +487,8 @@ fn snoops_meet_requests_early_and_late() {
     let seeds = (0..300).filter(|seed| draw(*seed).text.contains("class = \"hdm-db\""));
     let (mut early, mut late, mut passed) = (0.0, 0.0, 0.0);
     for seed in seeds.take(24) {
-        let report = simulate(seed, 1, Turns::HostFirst).unwrap_or_else(|why| panic!("{why}"));
+        let report =
+            simulate(seed, 1, LineArbitration::HostFirst).unwrap_or_else(|why| panic!("{why}"));
         let host = |name: &str| report.hosts[0].processor[name].as_f64().unwrap();
         early += host("bi_early_conflicts");
         late += host("bi_conflicts") - host("bi_early_conflicts");
@@ -530,7 +531,7 @@ fn poison_ends_every_thread_of_a_system() {
         }
         let with = format!("{memory}media_errors = {{ rate = 0.2 }}\n");
         drawn.text = drawn.text.replace(memory, &with);
-        let plan = planned_as(seed, Turns::HostFirst, drawn).unwrap();
+        let plan = planned_as(seed, LineArbitration::HostFirst, drawn).unwrap();
         let fails = |why| panic!("seed {seed}: {why}");
         let report = simulate_plan(&plan, seed, 1).unwrap_or_else(fails);
         if seed % 4 == 0 {
@@ -552,10 +553,10 @@ fn poison_ends_every_thread_of_a_system() {
     assert!(ended > 20 && at_devices > 5, "{ended}, {at_devices}");
 }
 
-/// With the order of the turns broken, a law of the run must report it.
+/// With the rule of arbitration broken, a law of the run must report it.
 #[test]
 fn snoops_that_are_served_last_are_found() {
-    let broken = |seed: &u64| match simulate(*seed, 1, Turns::HostLast) {
+    let broken = |seed: &u64| match simulate(*seed, 1, LineArbitration::HostLast) {
         Ok(_) => false,
         Err(why) => {
             assert!(why.contains("bounded waiting"), "seed {seed}: {why}");

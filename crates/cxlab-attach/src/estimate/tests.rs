@@ -13,10 +13,10 @@ fn window(chain: u32) -> WindowUse {
     let block = BlockUse {
         instructions: 256,
         nodes: (0..chain).map(|at| Node::Miss(1, at)).collect(),
-        fetched: vec![0.0, f64::from(chain) / 12.0],
-        apart: f64::from(chain) / 12.0,
-        loads: vec![0, chain],
-        parts: vec![0.0, 1.0],
+        fill_time: vec![0.0, f64::from(chain) / 12.0],
+        demand_fill_time: f64::from(chain) / 12.0,
+        demand_misses: vec![0, chain],
+        wait_shares: vec![0.0, 1.0],
     };
     WindowUse {
         instructions: 2560,
@@ -132,10 +132,10 @@ fn more_latency_is_never_less_delay_for_blocks_of_any_kind() {
                 nodes: (0..chain)
                     .map(|at| Node::Miss(next(2) as u16, at))
                     .collect(),
-                fetched: vec![(apart + streamed) * (1.0 - far), (apart + streamed) * far],
-                apart,
-                loads: vec![0, chain],
-                parts: vec![0.5, 0.5],
+                fill_time: vec![(apart + streamed) * (1.0 - far), (apart + streamed) * far],
+                demand_fill_time: apart,
+                demand_misses: vec![0, chain],
+                wait_shares: vec![0.5, 0.5],
             };
         }
         let chance = next(5) as f64 / 4.0;
@@ -239,10 +239,10 @@ fn windows_that_have_half_of_their_code_in_common_are_of_one_phase() {
     assert_eq!(estimator.add(at(&[(4, 10), (3, 15)])), other);
     assert_eq!(estimator.last(), other);
     // Many other pieces of code evict the least recently seen ones.
-    for code in 100..100 + PHASES as u64 - 1 {
+    for code in 100..100 + MAX_PHASES as u64 - 1 {
         estimator.add(at(&[(code, 1)]));
     }
-    assert_eq!(estimator.phases.len(), PHASES);
+    assert_eq!(estimator.phases.len(), MAX_PHASES);
     assert_eq!(estimator.add(at(&[(3, 600), (4, 400)])), other);
     assert_ne!(estimator.add(at(&[(1, 500), (2, 500)])), first);
 }

@@ -84,12 +84,12 @@ fn a_stream_misses_at_the_beginning_of_each_page() {
 fn a_stream_comes_while_the_block_before_it_waits() {
     let streamed = BlockUse {
         instructions: 1,
-        fetched: vec![0.5],
+        fill_time: vec![0.5],
         ..BlockUse::default()
     };
     let first = BlockUse {
         nodes: vec![Node::Miss(0, 0)],
-        loads: vec![1],
+        demand_misses: vec![1],
         ..streamed.clone()
     };
     let mut ahead = 0.0;
@@ -112,10 +112,10 @@ fn a_rare_miss_is_not_hidden_by_the_computing_of_other_blocks() {
     let block = BlockUse {
         instructions: 400,
         nodes: vec![Node::Miss(0, 0)],
-        fetched: vec![1.0],
-        apart: 1.0,
-        loads: vec![1],
-        parts: vec![1.0],
+        fill_time: vec![1.0],
+        demand_fill_time: 1.0,
+        demand_misses: vec![1],
+        wait_shares: vec![1.0],
     };
     let time = |latency, chance| block.time(&[latency], chance, 100.0, &mut 0.0);
     for chance in [0.0, 0.01, 0.25, 0.9, 1.0] {
@@ -128,8 +128,8 @@ fn a_rare_miss_is_not_hidden_by_the_computing_of_other_blocks() {
     // miss are between two blocks.
     let two = BlockUse {
         nodes: vec![Node::Miss(0, 0), Node::Miss(0, 0)],
-        fetched: vec![0.2],
-        loads: vec![2],
+        fill_time: vec![0.2],
+        demand_misses: vec![2],
         ..block
     };
     let found = two.time(&[300.0], 0.1, 100.0, &mut 0.0);
@@ -142,11 +142,11 @@ fn a_rare_miss_is_not_hidden_by_the_computing_of_other_blocks() {
 #[test]
 fn what_lies_before_a_window_is_known_and_not_counted() {
     let steps: Vec<Step> = (0..2048).map(|at| Step::load(at * 8, &[1], &[2])).collect();
-    let found = used(Window::new(1, Overlap::default()).after(BEFORE), &steps);
-    assert_eq!(found.instructions, 2048 - BEFORE);
-    assert_eq!(found.pools[0].reads, (2048 - BEFORE) as f64 / 8.0);
+    let found = used(Window::new(1, Overlap::default()).after(LEAD_IN), &steps);
+    assert_eq!(found.instructions, 2048 - LEAD_IN);
+    assert_eq!(found.pools[0].reads, (2048 - LEAD_IN) as f64 / 8.0);
     let code: u32 = found.code.iter().map(|(_, count)| count).sum();
-    assert_eq!(u64::from(code), 2048 - BEFORE);
+    assert_eq!(u64::from(code), 2048 - LEAD_IN);
 }
 
 #[test]
@@ -269,10 +269,10 @@ fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
     let block = |nodes: &[Node], fetched| BlockUse {
         instructions: 256,
         nodes: nodes.to_vec(),
-        fetched: vec![fetched],
-        apart: fetched,
-        loads: vec![8],
-        parts: vec![1.0],
+        fill_time: vec![fetched],
+        demand_fill_time: fetched,
+        demand_misses: vec![8],
+        wait_shares: vec![1.0],
     };
     let apart = [Node::Miss(0, 0); 8];
     assert_eq!(block(&chain, 8.0 / 12.0).waits(1.0), 8.0);
@@ -294,7 +294,7 @@ fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
     assert_eq!(time_here(&block(&chain, 2.0), 90.0), 720.0);
     assert_eq!(time_here(&block(&apart, 2.0), 90.0), 360.0);
     let streamed = BlockUse {
-        apart: 0.5,
+        demand_fill_time: 0.5,
         ..block(&apart, 2.0)
     };
     assert_eq!(time_here(&streamed, 100.0), 240.0);

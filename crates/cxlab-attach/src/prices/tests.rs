@@ -3,7 +3,7 @@ use crate::fabric::tests::Fixed;
 use crate::model::Step;
 use crate::placement::Placement;
 use crate::process::tests::machine;
-use crate::progress::{GENERAL, ThreadPlace};
+use crate::progress::{GENERAL_REGISTERS, ThreadPlace};
 use crate::reuse::WindowTrace;
 use crate::sys;
 
@@ -19,7 +19,7 @@ fn facts() -> Facts {
 
 /// A place in a loop of four instructions, whose counter is in the first register.
 fn at(code: u64, executed: u64) -> ThreadPlace {
-    let mut values = [0; GENERAL];
+    let mut values = [0; GENERAL_REGISTERS];
     values[0] = executed / 4;
     let code = code + executed % 4;
     ThreadPlace { code, values }
@@ -79,7 +79,7 @@ impl<'a> Followed<'a> {
         let own = sys::own();
         let prices = Prices::new(fabric, facts());
         let mut process = Process::new(own, Placement::Cxl);
-        process.look(&prices.facts);
+        process.sample(&prices.facts);
         Followed {
             prices,
             thread: Thread::new(own, own),
@@ -88,7 +88,7 @@ impl<'a> Followed<'a> {
     }
 
     /// Samples the thread after another millisecond of CPU time.
-    fn look(&mut self, place: ThreadPlace) {
+    fn sample(&mut self, place: ThreadPlace) {
         let cpu_ns = 1e6;
         self.thread.stretch.add(SpentTime {
             cpu_ns,
@@ -96,13 +96,13 @@ impl<'a> Followed<'a> {
             lines: 0.0,
         });
         let phase = self.process.at(place.code);
-        let before = self.thread.last_look();
-        let before = before.filter(|look| look.code == phase);
+        let before = self.thread.last_sample();
+        let before = before.filter(|sample| sample.code == phase);
         let progress = phase.and_then(|phase| self.process.progress(phase));
         let counted = before
             .zip(progress)
             .and_then(|(before, progress)| progress.count(&before.place, &place, cpu_ns, true));
-        self.thread.looked(place, phase, counted, 0);
+        self.thread.record_sample(place, phase, counted, 0);
         if let Some(phase) = phase {
             let (thread, process) = (&mut self.thread, &mut self.process);
             self.prices.seen(thread, process, phase);
@@ -110,8 +110,8 @@ impl<'a> Followed<'a> {
     }
 
     fn told_ms(&self) -> [f64; 3] {
-        let told = self.prices.priced.told;
-        [told.counted_ns, told.paced_ns, told.priced_ns].map(|ns| ns / 1e6)
+        let time = self.prices.priced.by_method;
+        [time.counted_ns, time.paced_ns, time.priced_ns].map(|ns| ns / 1e6)
     }
 }
 
@@ -136,7 +136,7 @@ fn counted_lines_are_the_misses() {
     let lines = |number: u32| 9_000.0 + 500.0 * f64::from(number % 3);
     for number in 1..=20 {
         followed.thread.stretch.lines = lines(number);
-        followed.look(at(ONE, 0));
+        followed.sample(at(ONE, 0));
     }
     let counted: f64 = (1..=20).map(lines).sum();
     let [local, far] = [0, 1].map(|pool| followed.prices.pools()[pool].misses);
@@ -156,7 +156,7 @@ fn what_passed_before_a_window_is_counted_behind_it() {
     let mut followed = Followed::new(&mut fabric);
     let mut executed = 0;
     for _ in 0..6 {
-        followed.look(at(ONE, executed));
+        followed.sample(at(ONE, executed));
         executed += 400_000;
     }
     assert_eq!(followed.told_ms(), [0.0; 3]);
@@ -164,7 +164,7 @@ fn what_passed_before_a_window_is_counted_behind_it() {
     for number in 0..8 {
         assert_eq!(followed.told_ms(), [0.0; 3], "{number}");
         executed += 1_600_000;
-        followed.look(at(ONE, executed));
+        followed.sample(at(ONE, executed));
     }
     let [counted, paced, priced] = followed.told_ms();
     assert_eq!((counted, priced), (13.0, 0.0));
@@ -187,19 +187,19 @@ fn what_passed_between_two_pieces_of_code_is_shared() {
     for code in [ONE, OTHER] {
         add(&mut followed, code, &[]);
     }
-    followed.look(at(ONE, 0));
+    followed.sample(at(ONE, 0));
     assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
-    followed.look(at(0x9000, 0));
+    followed.sample(at(0x9000, 0));
     assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
     assert_eq!(followed.thread.waits_ns(), 1e6);
     for number in 1..MOST_WAITING - 1 {
-        followed.look(at(OTHER, 0));
+        followed.sample(at(OTHER, 0));
         assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0], "{number}");
     }
-    followed.look(at(OTHER, 0));
+    followed.sample(at(OTHER, 0));
     let all = MOST_WAITING as f64 + 1.0;
     assert_eq!(followed.told_ms(), [0.0, 0.0, all]);
-    followed.look(at(0x9000, 0));
+    followed.sample(at(0x9000, 0));
     let (thread, process) = (&mut followed.thread, &mut followed.process);
     followed.prices.end(thread, process);
     assert_eq!(followed.told_ms(), [0.0, 0.0, all + 1.0]);
@@ -213,11 +213,11 @@ fn time_in_code_without_a_window_waits_for_one() {
     let mut followed = Followed::new(&mut fabric);
     add(&mut followed, ONE, &[]);
     for place in [ONE, OTHER, ONE, OTHER] {
-        followed.look(at(place, 0));
+        followed.sample(at(place, 0));
     }
     let known = |followed: &Followed<'_>, place: u64| {
         let mut open = followed.thread.open.iter();
-        open.all(|look| look.place.code != place || look.code.is_some())
+        open.all(|sample| sample.place.code != place || sample.code.is_some())
     };
     assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
     assert!(!known(&followed, OTHER) && followed.thread.is_unknown());

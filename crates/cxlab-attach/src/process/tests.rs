@@ -4,7 +4,7 @@ use crate::density::tests::number;
 use crate::fabric::tests::Fixed;
 use crate::locality::FIRST_WINDOWS;
 use crate::model::Step;
-use crate::progress::GENERAL;
+use crate::progress::GENERAL_REGISTERS;
 use crate::reuse_time::WatchId;
 use crate::sys;
 
@@ -58,8 +58,8 @@ struct Walk {
 impl Walk {
     fn new(used: u64) -> Walk {
         let mut process = Process::new(sys::own(), Placement::Cxl);
-        process.looked = true;
-        process.locality.look(PAGES * 4096, 0.0, 8 << 20);
+        process.sampled = true;
+        process.locality.add_sample(PAGES * 4096, 0.0, 8 << 20);
         Walk {
             process,
             state: 7,
@@ -69,7 +69,7 @@ impl Walk {
     }
 
     fn place(&self) -> ThreadPlace {
-        let mut values = [0; GENERAL];
+        let mut values = [0; GENERAL_REGISTERS];
         values[0] = self.executed / STEP;
         let code = 0x1000 + self.executed % STEP;
         ThreadPlace { code, values }
@@ -177,11 +177,11 @@ fn watched_lines_decide_how_many_miss() {
         (1..=2).for_each(|window| times.is_of(window, phase));
         assert!(walk.process.is_undecided(phase));
         for id in ids {
-            walk.process.locality.times.tell(id, 1e9, false);
+            walk.process.locality.times.record(id, 1e9, false);
         }
         if again {
             // Touched again before the cache is full, which takes 131,072 steps.
-            let told = |id| walk.process.locality.times.tell(id, 1e6, true);
+            let told = |id| walk.process.locality.times.record(id, 1e6, true);
             assert!((0..16).all(told));
         }
         walk.process.estimates.clear();

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use super::space::{KERNELS, NOT_RECORDED, Spaces};
+use super::space::{KERNEL_START, NOT_RECORDED, Spaces};
 use super::{LAST_LEVEL, Profile, ProfileError, Role};
 use crate::fabric::{Demand, Fabric, PoolResponse, settled};
 use crate::located::{LocatedPhase, MissCost};
@@ -27,38 +27,38 @@ use crate::recording::{CodePlace, FORMAT, Object, Recording, StackUse};
 use crate::share;
 use crate::slowdown::{PoolReport, Slowdown};
 
-/// How much longer than its CPU time a program may have misses outstanding by what was counted (*assumed*: events are
-/// counted in turn, and each has an error of its own).
+/// Largest ratio of counted time with misses outstanding to CPU time (*assumed*: events are multiplexed, and each has
+/// an error of its own).
 const MOST_OUTSTANDING: f64 = 1.1;
-/// Least part of the local latency in which a miss is taken to be outstanding (*assumed*: no last level cache takes
-/// longer than memory).
-const LEAST_EACH: f64 = 0.2;
-/// Part of the CPU time with misses outstanding below which it does not matter where they are (*assumed*).
-const NOTHING: f64 = 1e-3;
-/// Standard errors of sampling that the interval has on either side.
-const ERRORS: f64 = 2.0;
+/// Least time for which a miss counts as outstanding, as a part of the local latency (*assumed*: no lookup of a last level
+/// cache takes most of the latency).
+const MIN_MISS_TIME: f64 = 0.2;
+/// Share of the CPU time with misses outstanding below which their addresses are not needed (*assumed*).
+const MIN_SHARE: f64 = 1e-3;
+/// Half-width of the interval, in standard errors of sampling.
+const STANDARD_ERRORS: f64 = 2.0;
 
-/// The machine that a profile is of.
+/// The machine on which a profile was recorded.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SampledMachine {
-    /// Latency of its memory in nanoseconds.
+    /// Latency of the machine's memory, in nanoseconds.
     pub local_ns: f64,
-    /// Time in nanoseconds until the last level cache is known not to have a line, from which on events of the
-    /// processor count a miss as outstanding. `None` if it is not known.
+    /// Time of a lookup of the last level cache, in nanoseconds. Events of the processor count a miss as outstanding only
+    /// after it. `None` if the time is unknown.
     pub lookup_ns: Option<f64>,
-    /// How many misses overlap at most, for profiles that do not say how long the program waits.
+    /// Overlap of misses, for profiles that do not count the time with misses outstanding.
     pub overlap: Overlap,
-    /// CPU time of the program in nanoseconds, instead of what the profile says.
+    /// CPU time of the program in nanoseconds, instead of the profile's.
     pub cpu_ns: Option<f64>,
 }
 
-/// How it is known for how long a program has misses outstanding.
+/// Method that determined the time with misses outstanding.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum OutstandingMethod {
-    /// An event counts it.
+    /// An event counts the time.
     Counted,
-    /// It is between bounds; their geometric mean stands for it.
+    /// The geometric mean of a lower and an upper bound.
     Between,
 }
 
@@ -66,40 +66,40 @@ pub enum OutstandingMethod {
 #[derive(Clone, Copy)]
 struct Outstanding {
     how: OutstandingMethod,
-    /// The part that one miss has, if it is outstanding alone.
+    /// Time of a miss that is outstanding alone.
     each_ns: f64,
     least_ns: f64,
     ns: f64,
     most_ns: f64,
 }
 
-/// What CXL memory would have cost.
+/// Cost of CXL memory for a profiled program.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ProfileCost {
-    /// The slowdown. Its interval has what the number of samples leaves open, and the bounds of [`OutstandingMethod::Between`].
+    /// The slowdown. Its interval includes the sampling error, and the bounds of [`OutstandingMethod::Between`].
     pub slowdown: Slowdown,
-    /// How the time with misses outstanding is known.
+    /// Method that determined the time with misses outstanding.
     pub how: OutstandingMethod,
     /// Time with misses outstanding, natively, in seconds.
     pub outstanding_s: f64,
     /// Use of each pool.
     pub pools: Vec<PoolReport>,
-    /// Time until the last level cache is known not to have a line, in nanoseconds. `None` if it is not known.
+    /// Time of a lookup of the last level cache, in nanoseconds. `None` if it is unknown.
     pub lookup_ns: Option<f64>,
     /// Share of sampled misses whose mapping was not recorded.
     pub without_mapping: f64,
-    /// Bytes that the program has mapped at the end, of the process that has most.
+    /// Bytes mapped at the end by the process with most.
     pub mapped_bytes: u64,
-    /// Bytes of CXL memory among them.
+    /// Bytes of these that are CXL memory.
     pub cxl_bytes: u64,
-    /// Where the delay is from: places, calls and memory of the recording that [`located`](Self::located) has.
+    /// Places, calls and objects that [`located`](Self::located) refers to.
     pub recording: Recording,
-    /// See `recording`. There is one for each list of calls.
+    /// Delay by place, with one entry for each list of calls.
     pub located: Vec<LocatedPhase>,
 }
 
 impl ProfileCost {
-    /// The delay by place is part of so many nanoseconds, which a run was charged.
+    /// Scales the delay by place to `delay_ns`, the delay charged to a run.
     pub fn charge(&mut self, delay_ns: f64) {
         let own_ns = 1e9 * (self.slowdown.with_cxl_s - self.slowdown.native_s);
         let part = share(delay_ns, own_ns);
@@ -119,22 +119,22 @@ impl ProfileCost {
 /// Loads of a profile with their pools.
 struct PooledLoads {
     pool: usize,
-    /// Number of a place in the code, of calls, and of an object.
+    /// Numbers of the place in the code, of the list of calls, and of the object.
     place: u32,
     stack: u32,
     object: u32,
-    /// Number of lines that it read.
+    /// Number of lines that the load stands for.
     lines: f64,
-    /// Part that it has in the time with misses outstanding.
+    /// The load's part of the time with misses outstanding.
     part: f64,
 }
 
 impl Profile {
-    /// What this program would have cost on that fabric, with its memory placed by `placement`.
+    /// Cost of this program on a fabric, with its memory placed by `placement`.
     ///
     /// # Errors
-    /// [`ProfileError::Lacks`]: the CPU time of the program is not known, or is shorter than misses are outstanding, or
-    /// nothing says where those are.
+    /// [`ProfileError::Lacks`]: the CPU time of the program is unknown or shorter than the time with misses outstanding,
+    /// or no sample has an address.
     pub fn cost(
         &self,
         fabric: &mut dyn Fabric,
@@ -149,14 +149,14 @@ impl Profile {
         let outstanding = self.outstanding(&clock, machine)?;
         let pools = fabric.pools();
         let mut sums = Sums::of(&placed, pools.len());
-        if placed.iter().all(|load| load.part <= 0.0) && outstanding.ns > NOTHING * clock.cpu_ns {
+        if placed.iter().all(|load| load.part <= 0.0) && outstanding.ns > MIN_SHARE * clock.cpu_ns {
             return Err(ProfileError::Lacks(format!(
                 "misses are outstanding for {:.3} s, but no load was sampled that says where they are; sample more \
                  often (-c)",
                 outstanding.ns / 1e9
             )));
         }
-        let open = ERRORS * self.sampling_error(&placed);
+        let open = STANDARD_ERRORS * self.sampling_error(&placed);
         // One after the other, misses take no longer than this.
         let miss_ns = match self.is_of_some_loads() {
             // There are more than samples stand for.
@@ -214,7 +214,7 @@ impl Profile {
         })
     }
 
-    /// Time of a load that hits the last level cache, by samples or else by what is known of the machine.
+    /// Time of a load that hits the last level cache, by samples or else by the machine's value.
     fn lookup(&self, clock: &Clock, machine: &SampledMachine) -> Option<f64> {
         let hits = self.samples.found.get(LAST_LEVEL);
         let hits = hits.filter(|found| found.mean_cycles > 0.0);
@@ -223,7 +223,7 @@ impl Profile {
         sampled.or(machine.lookup_ns)
     }
 
-    /// For how long the program has misses outstanding natively.
+    /// Time with misses outstanding natively.
     fn outstanding(
         &self,
         clock: &Clock,
@@ -262,7 +262,7 @@ impl Profile {
             let each_ns = machine.local_ns - lookup_ns;
             return Ok(Outstanding {
                 how: OutstandingMethod::Counted,
-                each_ns: each_ns.max(LEAST_EACH * machine.local_ns),
+                each_ns: each_ns.max(MIN_MISS_TIME * machine.local_ns),
                 least_ns: ns,
                 ns,
                 most_ns: ns,
@@ -286,7 +286,7 @@ impl Profile {
         })
     }
 
-    /// Places all loads, and says which share of the misses is in no recorded mapping.
+    /// Finds the pools of all loads. Returns them with the share of misses outside recorded mappings.
     fn place(
         &self,
         fabric: &dyn Fabric,
@@ -304,7 +304,7 @@ impl Profile {
             };
             let (space, layout) = spaces.at(load.time, load.pid, load.address);
             let (pool, object) = match load.address {
-                KERNELS.. => (0, Object::Mapping("the kernel".to_owned(), 0)),
+                KERNEL_START.. => (0, Object::Mapping("the kernel".to_owned(), 0)),
                 address => {
                     let mapping = space.mapping(address).map(|(_, mapping)| mapping);
                     let name = mapping.map_or("", |mapping| &*mapping.name);
@@ -329,7 +329,7 @@ impl Profile {
         (placed, share(without, all))
     }
 
-    /// Standard error of the delay by the number of samples, as a part of it.
+    /// Relative standard error of the delay by sampling.
     fn sampling_error(&self, placed: &[PooledLoads]) -> f64 {
         let sum: f64 = placed.iter().map(|load| load.part).sum();
         let squares: f64 = placed.iter().map(|load| load.part * load.part).sum();
@@ -369,8 +369,8 @@ impl Sums {
         sums
     }
 
-    /// Time with misses of CXL memory outstanding, natively: at least, by its part of all misses, and at most. At most
-    /// its misses are outstanding one after the other, for `miss_ns` each, and at least so long as local ones cannot be.
+    /// Least, proportional and largest native time with misses of CXL memory outstanding. The largest assumes that these
+    /// misses never overlap, with `miss_ns` each. The least is the time that local misses cannot explain.
     fn beyond(&self, outstanding: &Outstanding, miss_ns: f64) -> [f64; 3] {
         let beyond = |all: &[f64]| all.iter().skip(1).sum::<f64>();
         let all: f64 = self.parts.iter().sum();
@@ -393,19 +393,19 @@ impl Sums {
         ]
     }
 
-    /// The part of the time with misses of CXL memory outstanding that has those of a pool.
+    /// Share of a pool in the time with misses of CXL memory outstanding.
     fn share(&self, pool: usize) -> f64 {
         share(self.parts[pool], self.parts.iter().skip(1).sum())
     }
 
-    /// Delay of so many waits for CXL memory, in nanoseconds.
+    /// Delay of `waits` latencies of CXL memory, in nanoseconds.
     fn delay(&self, answers: &[PoolResponse], waits: f64, local_ns: f64) -> f64 {
         let pools = 1..self.parts.len();
         let of = |pool: usize| self.share(pool) * added(answers, pool, local_ns);
         pools.map(of).sum::<f64>() * waits
     }
 
-    /// Use of each pool, with so many waits for local and for CXL memory.
+    /// Use of each pool, given the waits for local and for CXL memory.
     fn pools(
         &self,
         names: Vec<String>,
@@ -432,7 +432,7 @@ impl Sums {
     }
 }
 
-/// The name of a mapping as people know it.
+/// Name of a mapping for users.
 fn of_memory(name: &str) -> &str {
     match name {
         "" | "//anon" => "anonymous",
@@ -467,15 +467,14 @@ impl Clock {
     }
 }
 
-/// Length of a cycle in nanoseconds, where the name of a processor has its frequency, as Intel's do.
+/// Length of a cycle in nanoseconds, from the frequency in the processor's name, which Intel's names have.
 fn nominal_cycle_ns(processor: &str) -> Option<f64> {
     let (_, frequency) = processor.rsplit_once("@ ")?;
     let gigahertz: f64 = frequency.strip_suffix("GHz")?.trim().parse().ok()?;
     (gigahertz > 0.0).then(|| 1.0 / gigahertz)
 }
 
-/// Delay and lines by calls, and of those by place in the code and by memory. Each load has the part of the delay that
-/// its weight has.
+/// Delay and lines by calls, and within these by place in the code and by object. The delay is divided by the loads' weight.
 fn located(
     placed: &[PooledLoads],
     delay_ns: f64,
@@ -517,7 +516,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// A place in a file, by its bytes in front of it.
+    /// Number of the place of an instruction, given as an offset in its file.
     fn place(&mut self, space: &super::space::Space, ip: u64) -> u32 {
         let (mut image, mut address) = (None, ip);
         if let Some((start, mapping)) = space.mapping(ip)

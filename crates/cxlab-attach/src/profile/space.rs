@@ -15,29 +15,29 @@ pub(super) type Pid = i32;
 pub(super) enum Change {
     /// Memory was mapped.
     Mapped(MemoryMapping),
-    /// Another program is executed: nothing is left.
+    /// A process executes another program, so all its mappings are gone.
     Executes(Pid),
-    /// A process has its parent's memory.
+    /// A forked process has its parent's memory.
     Forks { parent: Pid, child: Pid },
 }
 
 /// A mapping of a sampled process.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
-    /// First address behind it.
+    /// First address behind the mapping.
     pub(super) end: u64,
-    /// Bytes of its file in front of it.
+    /// Offset of the mapping in its file, in bytes.
     pub(super) offset: u64,
     pub(super) name: Arc<str>,
-    /// Bytes that were mapped at once.
+    /// Size of the mapping when it was made, in bytes.
     pub(super) bytes: u64,
 }
 
-/// Bytes that are taken for a mapping around an address that no record tells (*assumed*: a large page).
-const AROUND: u64 = 2 << 20;
-/// From this address on memory is the kernel's.
-pub(super) const KERNELS: u64 = 1 << 63;
-/// Name of a mapping that no record tells.
+/// Size of the assumed mapping around an address without a record, in bytes (*assumed*: a large page).
+const ASSUMED_MAPPING: u64 = 2 << 20;
+/// First address of the kernel's memory.
+pub(super) const KERNEL_START: u64 = 1 << 63;
+/// Name of an assumed mapping.
 pub(super) const NOT_RECORDED: &str = "memory whose mapping was not recorded";
 
 /// Memory of a process.
@@ -45,8 +45,7 @@ pub(super) const NOT_RECORDED: &str = "memory whose mapping was not recorded";
 pub(super) struct Space {
     mappings: BTreeMap<u64, Mapping>,
     layout: Layout,
-    /// Time of mappings that the layout does not have yet. Those of one time are from a list of mappings that perf
-    /// found when it began.
+    /// Time of mappings that the layout does not have yet. Mappings of equal time are from perf's list at the start.
     late: Option<u64>,
 }
 
@@ -102,17 +101,17 @@ impl Space {
         (address < mapping.end).then_some((*start, mapping))
     }
 
-    /// Gives all mappings a place. One holds that address from now on.
+    /// Gives all mappings a place, and adds an assumed mapping around `address` if no mapping contains it.
     fn hold(&mut self, address: u64) {
         self.update();
         if self.mapping(address).is_some() {
             return;
         }
-        let start = address / AROUND * AROUND;
+        let start = address / ASSUMED_MAPPING * ASSUMED_MAPPING;
         let before = self.mappings.range(..address).next_back();
         let start = before.map_or(start, |(_, before)| start.max(before.end));
         let behind = self.mappings.range(address..).next();
-        let end = (address / AROUND + 1).saturating_mul(AROUND);
+        let end = (address / ASSUMED_MAPPING + 1).saturating_mul(ASSUMED_MAPPING);
         let end = behind.map_or(end, |(behind, _)| end.min(*behind));
         let mapping = Mapping {
             end,
@@ -133,7 +132,7 @@ fn behind(mapping: &Mapping, skip: u64) -> Mapping {
     }
 }
 
-/// Memory of all processes, at a time that goes on.
+/// Memory of all processes at an advancing time.
 pub(super) struct Spaces<'a> {
     placement: Placement,
     left: &'a [(u64, Change)],
@@ -141,7 +140,7 @@ pub(super) struct Spaces<'a> {
 }
 
 impl<'a> Spaces<'a> {
-    /// No memory, and what will change it, in order.
+    /// Empty memory, with its future changes in order.
     pub(super) fn new(placement: Placement, history: &'a [(u64, Change)]) -> Spaces<'a> {
         Spaces {
             placement,
@@ -150,8 +149,8 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    /// Memory of a process at a time, which is not before the last one, with places for all of its mappings. One of
-    /// them holds that address, unless the address is the kernel's.
+    /// Memory of a process at a time, which must not decrease between calls, with places for all mappings. A mapping
+    /// contains `address`, unless the address is the kernel's.
     pub(super) fn at(&mut self, time: u64, pid: Pid, address: u64) -> (&Space, &Layout) {
         while let Some(((when, change), left)) = self.left.split_first()
             && *when <= time
@@ -160,14 +159,14 @@ impl<'a> Spaces<'a> {
             self.change(*when, change);
         }
         let space = self.space(pid);
-        match address < KERNELS {
+        match address < KERNEL_START {
             true => space.hold(address),
             false => space.update(),
         }
         (space, &space.layout)
     }
 
-    /// Bytes that a process has mapped, and those of CXL memory among them, of the process that has most.
+    /// Bytes that the process with most memory has mapped, and those of them in CXL memory.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let of = |space: &Space| {
             let mapped = space.mappings.iter();

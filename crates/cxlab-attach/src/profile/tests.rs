@@ -219,7 +219,7 @@ fn a_lookup_is_not_counted_as_outstanding() {
 fn loads_count_by_their_own_latency() {
     let mut perf = half_waits();
     for _ in 0..10 {
-        perf.load(FAR, LoadOrigin::UnderWay, 400, 0);
+        perf.load(FAR, LoadOrigin::InFlight, 400, 0);
     }
     let found = perf.cost().unwrap();
     // 6000 of 12000 cycles are of the far MiB, and loads that merged with a fill are no misses.

@@ -172,7 +172,7 @@ fn fed(progress: &mut Progress, seen: &[(u64, ThreadPlace)], slower: f64) -> (f6
 fn known() -> Progress {
     let mut progress = Progress::default();
     progress.add(advances(&window(|program| rows(program, 1, 1000))));
-    assert!(progress.is_undecided() && progress.again() == Some(SHORTEST));
+    assert!(progress.is_undecided() && progress.again() == Some(SHORTEST_INTERVAL));
     progress
 }
 

@@ -26,7 +26,7 @@ pub(super) fn open_event(attr: &Attr, tid: Tid) -> io::Result<OwnedFd> {
     open_words(&words(attr), tid)
 }
 
-/// An event as the kernel takes it.
+/// The `perf_event_attr` of an event as words.
 fn words(attr: &Attr) -> [u64; 16] {
     let bytes = attr.write();
     let (words, _) = bytes.as_chunks();
@@ -84,7 +84,7 @@ impl Breakpoint {
 pub struct NoEvent(#[expect(dead_code, reason = "it is kept open")] OwnedFd);
 
 impl NoEvent {
-    /// Opens it, in this thread.
+    /// Opens the event in this thread.
     pub fn open() -> io::Result<NoEvent> {
         const DUMMY: u64 = 9;
         let attr = Attr::of_user(kind::SOFTWARE, DUMMY).with(flag::DISABLED);

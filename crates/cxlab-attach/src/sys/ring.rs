@@ -28,7 +28,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Opens an event of a thread with a ring of so many pages, a power of two.
+    /// Opens an event of a thread with a ring of `pages` pages, a power of two.
     ///
     /// # Errors
     /// The kernel's error: `EPERM` where this process may not open events, or not map so much memory, `ENOENT`
@@ -51,8 +51,8 @@ impl Ring {
         })
     }
 
-    /// Number of samples that there was no room for since the ring was opened. A record says so too, but only in front
-    /// of the next sample. 0 where the kernel does not tell.
+    /// Number of samples lost since the ring was opened. A record reports them too, but only before the next sample. 0 if
+    /// the kernel does not report them.
     pub fn lost(&self) -> u64 {
         let values: io::Result<[u64; 2]> = read_event(&self.event);
         values.map_or(0, |[_, lost]| lost)
@@ -67,7 +67,7 @@ impl Ring {
     /// Takes all records that have been written.
     ///
     /// # Errors
-    /// [`RecordError`] if the bytes are no records of that event. What was written until now is then lost.
+    /// [`RecordError`] if the bytes are no records of that event. All records written until now are then lost.
     pub fn take(&mut self, each: &mut dyn FnMut(Record<'_>)) -> Result<(), RecordError> {
         let head = self.word(HEAD).load(Ordering::Acquire);
         let tail = self.word(TAIL).load(Ordering::Relaxed);
@@ -120,14 +120,13 @@ impl Counter {
         open_event(&attr, tid).map(Counter)
     }
 
-    /// Number of events since it was opened. Where the processor counts several in turn, those of the other time
-    /// are taken to be as many.
+    /// Number of events since the counter was opened, extrapolated if the kernel multiplexed it.
     pub fn read(&self) -> io::Result<f64> {
         read_event(&self.0).map(in_turn)
     }
 }
 
-/// Events, by their number in the time in which they were counted, of that in which the event was open.
+/// Number of events in the time in which the event was open, extrapolated from the time in which it was counted.
 fn in_turn([count, open_ns, counted_ns]: [u64; 3]) -> f64 {
     match counted_ns {
         0 => 0.0,

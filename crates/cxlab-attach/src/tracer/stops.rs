@@ -17,7 +17,7 @@ const BREAKPOINTS: usize = 4;
 /// Most breakpoints of all threads. Each takes a file descriptor (*assumed*: a fourth of the usual limit).
 const MOST_WATCHED: usize = 256;
 
-/// Where a thread was, and the calls that led there, if they are recorded.
+/// Position of a stopped thread, with the calls that led to it if they are recorded.
 pub(super) struct Sample {
     place: ThreadPlace,
     /// The phase of its code, if a window has been there.
@@ -28,18 +28,18 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Whether a window may be taken where the thread stands, in code in which none has been.
+    /// Whether a window may be taken at the thread's position, in code without a window.
     pub(super) fn is_for_window(&self) -> bool {
         self.phase.is_none() && !self.inside
     }
 }
 
 impl Tracer<'_> {
-    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time. `None` if the
-    /// thread is gone, or if events say what it missed.
-    pub(super) fn look(&mut self, tid: Tid, since: Instant, asked_ns: u64) -> Option<Sample> {
+    /// Samples a thread that was asked to stop at `since`, when it had used `asked_ns` of CPU time. `None` if the thread
+    /// is gone, or if events sample misses.
+    pub(super) fn sample(&mut self, tid: Tid, since: Instant, asked_ns: u64) -> Option<Sample> {
         self.account(tid);
-        if self.events.say_where() {
+        if self.events.locate_misses() {
             return None;
         }
         let thread = self.threads.get_mut(&tid)?;
@@ -76,9 +76,9 @@ impl Tracer<'_> {
         if let Some(phase) = phase {
             process.ran_in(phase, thread.stretch.cpu_ns);
         }
-        process.tell(thread);
-        let before = thread.last_look();
-        let before = before.filter(|look| look.code == phase);
+        process.record_watches(thread);
+        let before = thread.last_sample();
+        let before = before.filter(|sample| sample.code == phase);
         let (cpu_ns, plain) = (thread.stretch.cpu_ns, thread.is_plain());
         let progress = phase.and_then(|phase| process.progress(phase));
         let mut counted = None;
@@ -89,16 +89,16 @@ impl Tracer<'_> {
                 self.sum.slowed_ns += thread.slow_down(longer_ns) as f64;
             }
         }
-        thread.looked(now, phase, counted, sample.stack);
+        thread.record_sample(now, phase, counted, sample.stack);
         if let Some(phase) = phase {
             self.prices.seen(thread, process, phase);
-            self.look_soon(tid, phase);
+            self.schedule_sample(tid, phase);
         }
     }
 
     /// Schedules another sample before the next epoch, if the registers that
     /// count in that code need it.
-    pub(super) fn look_soon(&mut self, tid: Tid, phase: PhaseId) {
+    pub(super) fn schedule_sample(&mut self, tid: Tid, phase: PhaseId) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
@@ -130,21 +130,21 @@ impl Tracer<'_> {
             return;
         };
         if let Some(thread) = self.threads.get_mut(&tid) {
-            process.tell(thread);
+            process.record_watches(thread);
         }
-        process.look(&self.prices.facts);
+        process.sample(&self.prices.facts);
         process.refresh_maps();
         let (layout, fabric) = (&process.layout, &*self.prices.fabric);
         let mut find = |address| layout.pool(address, fabric);
         let window::ObservedWindow {
             steps,
             places,
-            before,
+            lead_in,
             after,
         } = window::run(tid, self.began.elapsed());
-        let before = before.min(steps.len());
+        let lead_in = lead_in.min(steps.len());
         self.sum.windows += 1;
-        self.sum.window_instructions += (steps.len() - before) as u64;
+        self.sum.window_instructions += (steps.len() - lead_in) as u64;
         self.sum.window_time += since.elapsed();
         self.last_window = Instant::now();
         let now = sys::registers(tid).ok();
@@ -156,7 +156,7 @@ impl Tracer<'_> {
             thread.used(tid, 0, self.prices.facts.watched_fault_ns);
         }
         let recorded = self.prices.recorder.is_some().then(|| steps.clone());
-        let trace = WindowTrace::new(steps, before, &mut find);
+        let trace = WindowTrace::new(steps, lead_in, &mut find);
         let watched = self.threads.values().map(|thread| thread.watched.len());
         if watched.sum::<usize>() + BREAKPOINTS > MOST_WATCHED {
             self.threads
@@ -169,7 +169,7 @@ impl Tracer<'_> {
         {
             process.watch(tid, thread, &trace, BREAKPOINTS);
         }
-        // What memory is, is told while the thread stands still.
+        // Objects in memory are identified while the thread is stopped.
         let goes_on = after == AfterWindow::Stopped && recorded.is_none();
         if goes_on {
             self.leave_window(tid, since);
@@ -186,18 +186,18 @@ impl Tracer<'_> {
         }
         let recorder = self.prices.recorder.as_mut();
         if let Some(((recorder, phase), steps)) = recorder.zip(phase).zip(recorded) {
-            recorder.window(process.pid, tid, phase, steps, before);
+            recorder.window(process.pid, tid, phase, steps, lead_in);
         }
         if let Some(thread) = self.threads.get_mut(&tid) {
             if let Some(registers) = now {
                 let recorder = self.prices.recorder.as_mut();
                 let stack =
                     recorder.map_or(0, |recorder| recorder.stack(thread.pid, tid, &registers));
-                thread.looked(window::place(&registers), phase, None, stack);
+                thread.record_sample(window::place(&registers), phase, None, stack);
             }
             if let Some(phase) = phase {
                 self.prices.seen(thread, process, phase);
-                self.look_soon(tid, phase);
+                self.schedule_sample(tid, phase);
             }
         }
         match after {

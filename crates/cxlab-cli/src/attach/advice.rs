@@ -14,15 +14,15 @@ use cxlab_system::layout::{cells, table};
 use serde::Serialize;
 
 /// Factor by which the delay may be wrong either way: the error class of the recorded run.
-const WRONG_BY: f64 = 2.0;
-/// Pieces of memory that are tried alone.
+const ERROR_FACTOR: f64 = 2.0;
+/// Most objects that are tried as local memory alone.
 const OBJECTS: usize = 4;
-/// Least share of the delay that a piece of memory has if it is tried alone.
-const WORTH: f64 = 0.02;
-/// Parts of its memory that a program is tried with as local memory, in quarters.
+/// Least share of the delay of an object that is tried alone.
+const MIN_SHARE: f64 = 0.02;
+/// Shares of a program's memory that are tried as local memory, in quarters.
 const QUARTERS: [u64; 3] = [1, 2, 3];
 
-/// A change, and what the program would have cost.
+/// A change, with the cost of the program after it.
 #[derive(Clone, Serialize, Debug)]
 pub(super) struct Case {
     change: String,
@@ -33,7 +33,7 @@ pub(super) struct Case {
     slowdown: f64,
     least: f64,
     most: f64,
-    /// Whether it is the run that was recorded.
+    /// Whether the case is the recorded run itself.
     as_recorded: bool,
 }
 
@@ -41,10 +41,10 @@ pub(super) struct Case {
 #[derive(Clone, Serialize, Debug)]
 pub(super) struct Advice {
     pub(super) cases: Vec<Case>,
-    /// What was analysed anew: windows or samples.
+    /// Data that was replayed: windows or samples.
     by: &'static str,
-    /// Delay that the recorded run asked for, and what its replay asks for, in seconds. Their difference is
-    /// the error of replaying; `None` on another scenario.
+    /// Delay that the recorded run requested, and delay of its replay, in seconds. The difference is the error of
+    /// replaying. `None` on another scenario.
     asked_s: Option<f64>,
     replayed_s: Option<f64>,
 }
@@ -55,12 +55,12 @@ pub(super) struct TriedFabric<'a> {
     pub(super) fabric: &'a mut dyn Fabric,
 }
 
-/// What is known of the run.
+/// The run to replay.
 pub(super) struct Run<'a> {
     pub(super) recording: &'a Recording,
     pub(super) placement: Placement,
     pub(super) native_s: f64,
-    /// What the run asked for on the first fabric, and where it is from. `None` if the run had another one.
+    /// Delay that the run requested on the first fabric, in seconds, and by place. `None` if the run had another fabric.
     pub(super) asked: Option<(f64, &'a [LocatedPhase])>,
 }
 
@@ -74,8 +74,8 @@ pub(super) fn advise(run: &Run<'_>, fabrics: Vec<TriedFabric<'_>>) -> Advice {
             cxl_bytes,
             delay_s,
             slowdown: factor(delay_s),
-            least: factor(delay_s / WRONG_BY),
-            most: factor(delay_s * WRONG_BY),
+            least: factor(delay_s / ERROR_FACTOR),
+            most: factor(delay_s * ERROR_FACTOR),
             as_recorded: false,
         }
     };
@@ -119,7 +119,7 @@ pub(super) fn advise(run: &Run<'_>, fabrics: Vec<TriedFabric<'_>>) -> Advice {
     }
 }
 
-/// A sampled program, and what it would have cost as it was.
+/// A sampled program, with its cost without changes.
 pub(super) struct Sampling<'a> {
     pub(super) profile: &'a Profile,
     pub(super) machine: &'a SampledMachine,
@@ -198,7 +198,7 @@ fn sort(cases: &mut [Case]) {
     });
 }
 
-/// Placements that are worth a try for a program that has so many bytes mapped.
+/// Placements to try for a program with `all` mapped bytes.
 fn choices(all: u64) -> Vec<(String, Choice)> {
     let mut choices = vec![("--placement cxl".to_owned(), Choice::Placed(Placement::Cxl))];
     for quarters in QUARTERS {
@@ -218,7 +218,7 @@ fn choices(all: u64) -> Vec<(String, Choice)> {
     choices
 }
 
-/// The pieces of memory with most delay, and the delay that is left if one of them is local.
+/// The objects with most delay, each with the total delay if it is local.
 fn pieces(recording: &Recording, phases: &[LocatedPhase], asked_s: f64) -> Vec<(String, f64)> {
     let mut symbols = Symbols::new(recording);
     let mut by_name: BTreeMap<String, (f64, Option<u64>)> = BTreeMap::new();
@@ -235,7 +235,7 @@ fn pieces(recording: &Recording, phases: &[LocatedPhase], asked_s: f64) -> Vec<(
     }
     let mut all: Vec<(String, f64, Option<u64>)> = by_name
         .into_iter()
-        .filter(|(name, (saved_s, _))| *saved_s > WORTH * asked_s && name != "unknown")
+        .filter(|(name, (saved_s, _))| *saved_s > MIN_SHARE * asked_s && name != "unknown")
         .map(|(name, (saved_s, bytes))| (name, saved_s, bytes))
         .collect();
     all.sort_by(|one, other| other.1.total_cmp(&one.1));
@@ -251,7 +251,7 @@ fn pieces(recording: &Recording, phases: &[LocatedPhase], asked_s: f64) -> Vec<(
 }
 
 impl Advice {
-    /// A table for people.
+    /// A table for users.
     pub(super) fn text(&self) -> String {
         let mut rows = vec![cells([
             "change",

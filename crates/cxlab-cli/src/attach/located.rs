@@ -20,7 +20,7 @@ pub(super) struct Row {
     /// Function of a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     function: Option<String>,
-    /// Most bytes of a piece of memory at a time.
+    /// Peak size of a piece of memory, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     pub(super) delay_ns: f64,
@@ -34,9 +34,9 @@ pub(super) struct CostByPlace {
     functions: Vec<Row>,
     lines: Vec<Row>,
     pub(super) memory: Vec<Row>,
-    /// Delay of which no window says where it is from.
+    /// Delay in code without a window.
     unlocated_ns: f64,
-    /// What is missing, and why.
+    /// Missing parts, each with the reason.
     notes: Vec<String>,
     /// Delay by calls, outermost first, in whole nanoseconds.
     #[serde(skip)]
@@ -44,6 +44,7 @@ pub(super) struct CostByPlace {
 }
 
 impl CostByPlace {
+    /// Sums the delay of all phases by function, line, object and calls, with names from the program's files.
     pub(super) fn new(recording: &Recording, phases: &[LocatedPhase]) -> CostByPlace {
         let mut symbols = Symbols::new(recording);
         let mut functions: BTreeMap<String, MissCost> = BTreeMap::new();
@@ -109,7 +110,7 @@ impl CostByPlace {
         }
     }
 
-    /// Tables for people.
+    /// Tables for users.
     pub(super) fn text(&self, phases: &[LocatedPhase]) -> String {
         let all = total(phases);
         let part = |value: f64, all: f64| match all > 0.0 {
@@ -214,9 +215,9 @@ fn clipped(name: &str) -> String {
     )
 }
 
-/// A sample's calls and the functions at an instruction that misses, outermost first. A sample is of some
-/// instruction of the piece of code. Where the functions are among the sample's calls, those that they
-/// call are left out; otherwise the innermost call has called them.
+/// A sample's calls joined with the functions at an instruction that misses, outermost first. The sample may be of another
+/// instruction of the same phase. If the functions are among the sample's calls, inner calls are dropped. Otherwise the
+/// innermost call is taken to call the functions.
 fn joined(mut calls: Vec<Function>, inner: &[Function]) -> String {
     let outer = inner.last().map(|function| function.name.as_str());
     let at = calls

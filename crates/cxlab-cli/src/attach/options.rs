@@ -8,7 +8,7 @@ use cxlab_engine::units::Picos;
 
 use super::{AttachArgs, Failure};
 
-/// What to follow, and what is known of the machine.
+/// Options of an attachment, from the arguments.
 pub(super) fn options(args: &AttachArgs) -> Result<Options, Failure> {
     let target = match (args.pid, args.command.is_empty()) {
         (Some(pid), _) => Target::Pid(pid),
@@ -53,7 +53,7 @@ pub(super) fn local_latency(args: &AttachArgs) -> Result<Option<f64>, Failure> {
     time("--local-latency", args.local_latency.as_deref(), "90 ns")
 }
 
-/// The time that an option says, in nanoseconds.
+/// The time that an option gives, in nanoseconds.
 pub(super) fn time(
     option: &str,
     text: Option<&str>,
@@ -69,7 +69,7 @@ pub(super) fn time(
     }
 }
 
-/// What `--overlap` says.
+/// Parses the value of `--overlap`.
 pub(super) fn overlap(text: &str) -> Result<Overlap, Failure> {
     let count = |text: &str| -> Option<f64> {
         let count: f64 = text.parse().ok()?;

@@ -17,7 +17,7 @@ use super::Failure;
 /// links of the same name are not followed.
 pub(super) struct Folder {
     open: File,
-    /// Nobody else writes to it meanwhile.
+    /// Lock that keeps other runs from writing to the folder.
     locked: cxlab_files::Folder,
 }
 
@@ -42,12 +42,12 @@ impl Folder {
     }
 }
 
-/// Where the report goes that people read.
+/// Destination of the report for users.
 pub(super) enum Page {
     Nowhere,
-    /// Standard error, which the program has too.
+    /// Standard error, which is shared with the program.
     Errors,
-    /// A terminal, a pipe, or what a link leads to, to which the report is appended.
+    /// A terminal, a pipe, or the target of a link, to which the report is appended.
     Stream(File, PathBuf),
     /// A file of this name in a folder, which stays the same if the program renames it.
     File {
@@ -58,7 +58,7 @@ pub(super) enum Page {
 }
 
 impl Page {
-    /// Opens what the report will need, before the program runs.
+    /// Opens the destination of the report before the program runs.
     pub(super) fn open(path: Option<&Path>, quiet: bool) -> Result<Page, Failure> {
         let Some(path) = path else {
             return Ok(if quiet { Page::Nowhere } else { Page::Errors });
@@ -69,7 +69,7 @@ impl Page {
                 "found a folder; allowed: a file to write".to_owned(),
             ));
         }
-        // What a link such as /dev/stderr leads to is written to; the link stays.
+        // The target of a link such as /dev/stderr is written to, and the link is kept.
         let kind = std::fs::symlink_metadata(path).map(|found| found.file_type());
         if kind.is_ok_and(|kind| !kind.is_file()) {
             let open = std::fs::OpenOptions::new().append(true).open(path);
@@ -95,7 +95,7 @@ impl Page {
         let (written, shown) = match self {
             Page::Nowhere => return Ok(()),
             Page::Errors => {
-                // Nothing depends on whether anyone can read it.
+                // A closed standard error is no failure.
                 let _ = std::io::stderr().write_all(text.as_bytes());
                 return Ok(());
             }

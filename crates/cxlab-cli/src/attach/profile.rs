@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::summary::{by_pool, error_of, slower, tier};
 use super::{AttachArgs, Failure};
 
-/// A profile, what it is of, and what it would have cost.
+/// A profile, with its file and its cost on a fabric.
 pub(super) struct PricedProfile {
     pub(super) profile: Profile,
     pub(super) cost: ProfileCost,
@@ -60,7 +60,7 @@ pub(super) fn price(
     })
 }
 
-/// What the user says of the machine that the profile is of.
+/// Properties of the profile's machine that the user has given.
 pub(super) struct GivenMachine {
     pub(super) local_ns: Option<f64>,
     pub(super) overlap: Option<Overlap>,
@@ -68,7 +68,7 @@ pub(super) struct GivenMachine {
 }
 
 impl GivenMachine {
-    /// With what is measured here, if the profile is of this machine.
+    /// Completes the properties by measurements, if the profile is of this machine.
     fn complete(
         self,
         args: &AttachArgs,
@@ -104,7 +104,7 @@ impl GivenMachine {
 }
 
 impl PricedProfile {
-    /// The report for people.
+    /// The report for users.
     pub(super) fn text(
         &self,
         scenario: &str,
@@ -169,7 +169,7 @@ pub(super) struct ProfileReport<'a> {
     notes: &'a [String],
 }
 
-/// Where loads found their data, and what events were sampled.
+/// Tables of the loads by source of their data, and of the events.
 pub(super) fn by_source(samples: &Samples) -> String {
     let mut rows = vec![cells([
         "loads found their data in",

@@ -8,7 +8,7 @@ use cxlab_system::layout::{SHOWN, cells, nanos, table};
 use super::profile::by_source;
 use crate::verify::{ModelSide, ThreadResult, Verification};
 
-/// The report of a run of a scenario, whose pools have these names and latencies without load.
+/// Report of a run as text. `pools` has the names of the pools with their unloaded latencies.
 pub(super) fn summary(
     scenario: &str,
     pools: &[(String, f64)],
@@ -26,7 +26,7 @@ pub(super) fn summary(
     text
 }
 
-/// How far the fabric's latencies may be from the event engine's.
+/// Error bounds of the fabric's latencies against the event engine.
 pub(super) fn error_of(fabric: &PlanFabric<'_>) -> String {
     let (classes, worst) = fabric.error_classes();
     let Some(worst) = worst else {
@@ -43,7 +43,7 @@ pub(super) fn error_of(fabric: &PlanFabric<'_>) -> String {
     )
 }
 
-/// The slowdown with its interval, or why there is none.
+/// The slowdown with its interval, or the reason why there is none.
 fn headline(report: &AttachReport) -> String {
     match &report.slowdown {
         Some(slowdown) => slower(slowdown),
@@ -68,7 +68,7 @@ pub(super) fn slower(slowdown: &Slowdown) -> String {
     )
 }
 
-/// What the program asked of each pool.
+/// Table of the program's requests to each pool.
 pub(super) fn by_pool(pools: &[(String, f64)], used: &[PoolReport], local_ns: f64) -> String {
     let mut rows = vec![cells([
         "pool",
@@ -94,7 +94,7 @@ pub(super) fn by_pool(pools: &[(String, f64)], used: &[PoolReport], local_ns: f6
     table(&rows)
 }
 
-/// How CPU time got its price, what was charged, and by which method.
+/// Prices of CPU time, charged delay and method of the run.
 fn origin(report: &AttachReport) -> String {
     let delay = &report.delay;
     let seconds = |nanos: u64| nanos as f64 / 1e9;
@@ -129,7 +129,7 @@ fn origin(report: &AttachReport) -> String {
     text
 }
 
-/// The tier, and what accuracy to expect of it.
+/// The tier, with its expected accuracy.
 pub(super) fn tier(tier: &Tier) -> String {
     format!(
         "  tier {}, {}; {}\n",
@@ -146,7 +146,7 @@ fn outstanding(sampled: &SampledReport, cpu_s: f64) -> String {
     )
 }
 
-/// How the number of instructions in CPU time is known.
+/// CPU time by the method that determined its number of instructions.
 fn by_count(report: &AttachReport) -> String {
     let mut text = format!(
         "  CPU time {:.3} s: {:.3} s with instructions counted by registers, {:.3} s at the pace of those, {:.3} s at \

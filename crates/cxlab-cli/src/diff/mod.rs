@@ -297,6 +297,9 @@ fn text(difference: &Difference, all: bool) -> String {
         (Verdict::NoInterval, "no interval"),
         (Verdict::WithinIntervals, "within the 95 % intervals"),
     ];
+    if !difference.changes.is_empty() {
+        text += "\nin each list: the whole system, then hosts, then other parts; each by relative change\n";
+    }
     for (verdict, title) in groups {
         let group = difference
             .changes

@@ -56,7 +56,7 @@ pub(super) fn report(path: &Path) -> Result<ReadReport, Failure> {
     let text = std::fs::read_to_string(&path)
         .map_err(|error| mistake(format!("cannot be read: {error}")))?;
     let value: Value = serde_json::from_str(&with_current_names(&text))
-        .map_err(|error| mistake(format!("found no JSON: {error}")))?;
+        .map_err(|error| mistake(format!("found no JSON in line {}", error.line())))?;
     let text_of = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let runs = value.get("quantities").and(value.get("runs"));
     let runs = runs.and_then(Value::as_array);

@@ -17,29 +17,29 @@ use crate::external::run_external;
 use super::recorded::{RecordedExecution, ReplayedWorkload};
 use super::{Assumed, LLC_WAYS, VerifyError};
 
-/// Lines on their way back to memory (the default of cores).
+/// Most write-backs in flight (the default of cores).
 const WRITEBACKS: u32 = 256;
 
-/// What a run on the engine measured.
+/// Measurements of a run on the engine.
 pub(super) struct EngineRun {
-    /// Time that the threads computed or waited for memory, in all.
+    /// Sum of the threads' times of computing and of waiting for memory.
     pub(super) time_ns: f64,
-    /// The part of it in which they had a miss outstanding.
+    /// Part of that time with a miss outstanding.
     pub(super) outstanding_ns: f64,
     pub(super) misses: u64,
     pub(super) prefetches: u64,
-    /// The same time by thread, where there are several.
+    /// Time by thread, if there are several.
     pub(super) threads: Vec<f64>,
     /// Time from the beginning of the program to its end.
     pub(super) to_end_ns: f64,
 }
 
-/// Time of a thread without its waits for others.
+/// Time of a thread without its waits for other threads.
 fn busy_ns(thread: &CoreThread) -> f64 {
     thread.end_ns - thread.begin_ns - thread.waited_ns
 }
 
-/// Runs what was recorded on the plan's system.
+/// Runs the recorded execution on the plan's system.
 pub(super) fn simulate(
     plan: &Plan,
     assumed: &Assumed,
@@ -73,7 +73,7 @@ pub(super) fn simulate(
     })
 }
 
-/// Makes a host the machine that is assumed, with the recorded program.
+/// Turns a host into the assumed machine with the recorded program.
 fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Result<(), RunError> {
     let Overlap {
         window,
@@ -87,7 +87,7 @@ fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Resul
     };
     group.kind = HostKind::Core(CoreParams {
         cycle: Picos(assumed.base_ps),
-        // What an instruction takes says how many begin in a cycle.
+        // The time of an instruction bounds the issue rate, not the width.
         width: 64,
         window,
         caches: vec![CacheLevel {

@@ -1,17 +1,17 @@
 //! The model of `cxlab attach`, told of every miss of an execution.
 
 use cxlab_attach::estimate::{Estimate, Machine};
-use cxlab_attach::fabric::{Demand, Fabric, PoolResponse, under_way};
+use cxlab_attach::fabric::{Demand, Fabric, PoolResponse, in_flight};
 use cxlab_attach::model::{PoolUse, WindowUse};
 
 use super::{Assumed, ModelSide};
 
-/// Time between two questions to the fabric, in nanoseconds of the program's time.
-const ASK_NS: f64 = 1e6;
-/// How often load and delay are brought to agree.
+/// Time between two requests to the fabric, in nanoseconds of the program's time.
+const FABRIC_INTERVAL_NS: f64 = 1e6;
+/// Iterations of the fixed point of load and delay.
 const ROUNDS: usize = 8;
 
-/// What a thread did in a window, with its begin and end by the estimated clock of the program, in nanoseconds.
+/// Memory use of a thread in a window, with begin and end by the program's estimated clock, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct ThreadWindow {
     pub(super) thread: usize,
@@ -20,8 +20,7 @@ pub(super) struct ThreadWindow {
     pub(super) used: WindowUse,
 }
 
-/// What the model asks for each thread when it is told of everything. The fabric gets the demand of
-/// all threads that run at once.
+/// The model's result for each thread if all misses are known. The fabric gets the demand of all threads that run at once.
 pub(super) fn exact(
     windows: &[ThreadWindow],
     threads: usize,
@@ -36,7 +35,7 @@ pub(super) fn exact(
         let own = Estimate::of([&window.used].into_iter(), &machine, 1.0);
         let time: &mut f64 = &mut times[window.thread];
         *time += own.map_or(0.0, |own| own.time_ns());
-        if *time < ASK_NS && at + 1 < windows.len() {
+        if *time < FABRIC_INTERVAL_NS && at + 1 < windows.len() {
             continue;
         }
         together(&windows[from..=at], &mut sides, assumed, fabric);
@@ -46,7 +45,7 @@ pub(super) fn exact(
     sides
 }
 
-/// Adds what windows ask for that threads spend beside one another.
+/// Adds the delay of windows that threads execute at the same time.
 fn together(
     windows: &[ThreadWindow],
     sides: &mut [ModelSide],
@@ -85,7 +84,7 @@ fn together(
     }
 }
 
-/// Windows that follow each other as one: a stream goes on from each to the next.
+/// Joins consecutive windows into one, so that streams continue from each window to the next.
 fn joined<'a>(windows: impl Iterator<Item = &'a WindowUse>) -> WindowUse {
     let mut whole = WindowUse::default();
     for window in windows {
@@ -103,7 +102,7 @@ fn joined<'a>(windows: impl Iterator<Item = &'a WindowUse>) -> WindowUse {
     whole
 }
 
-/// Adds what so much CPU time asks for.
+/// Adds the memory use and delay of CPU time.
 pub(super) fn add(
     side: &mut ModelSide,
     estimate: &Estimate,
@@ -118,7 +117,7 @@ pub(super) fn add(
     }
 }
 
-/// Answers of the fabric when threads are as slow as those make them. Each thread comes with its part of the time.
+/// Responses of the fabric at the load of threads slowed down by these responses. Each thread has its part of the time.
 pub(super) fn settled(
     running: &[(f64, &Estimate)],
     assumed: &Assumed,
@@ -138,7 +137,7 @@ pub(super) fn settled(
         sum
     };
     let reads = assumed.overlap.stream * running.len() as f64;
-    let lines = under_way(&demand(1.0), reads);
+    let lines = in_flight(&demand(1.0), reads);
     let undelayed = fabric.answer(&demand(1.0), lines);
     let mut answers = undelayed.clone();
     for _ in 0..ROUNDS {

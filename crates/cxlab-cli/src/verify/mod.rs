@@ -46,25 +46,24 @@ use turns::OrderedRecorder;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use under_qemu::UnderQemu;
 
-/// The first cache, which neither side looks into (*assumed*: that of current cores).
+/// Size of the first cache, whose hits neither side models (*assumed*: that of current cores).
 const FIRST_CACHE: Bytes = Bytes(32 << 10);
 const FIRST_WAYS: u32 = 8;
 /// Ways of the last level cache.
 const LLC_WAYS: u32 = cxlab_attach::reuse::WAYS as u32;
-/// Fraction of a program's time below which a delay counts as none: another order of steps shifts a run by
-/// a few latencies.
-const NOTHING: f64 = 1e-4;
+/// Fraction of a program's time below which a delay counts as 0. Another order of steps changes a run by a few latencies.
+const NEGLIGIBLE_DELAY: f64 = 1e-4;
 
-/// The machine that both sides have.
+/// The machine that both sides model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Assumed {
-    /// Latency of its own memory, in picoseconds.
+    /// Latency of the machine's memory, in picoseconds.
     pub local_ps: u64,
-    /// Time of an instruction that waits for nothing, in picoseconds.
+    /// Time of an instruction that does not wait, in picoseconds.
     pub base_ps: u64,
     /// Bytes of last level cache.
     pub llc_bytes: u64,
-    /// Limits on what overlaps: reorder buffer, misses and lines of a stream.
+    /// Memory-level parallelism: reorder buffer, misses, and lines of a stream.
     pub overlap: Overlap,
 }
 
@@ -77,7 +76,7 @@ impl Assumed {
         self.base_ps as f64 / 1e3
     }
 
-    /// The last level cache in whole sets, one at least.
+    /// Size of the last level cache, rounded to whole sets, at least one.
     fn last_level(&self) -> Bytes {
         let set = 64 * u64::from(LLC_WAYS);
         Bytes((self.llc_bytes / set).max(1) * set)
@@ -93,19 +92,19 @@ impl Assumed {
     }
 }
 
-/// What the event engine says.
+/// Result of the event engine.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct EngineSide {
-    /// Lines asked for by loads and stores.
+    /// Lines requested by loads and stores.
     pub misses: u64,
-    /// Lines asked for by the prefetcher.
+    /// Lines requested by the prefetcher.
     pub prefetches: u64,
-    /// Time of the program with all memory local; of several threads the sum of their times, without those in which
-    /// they wait for one another.
+    /// Time of the program with all memory local, in nanoseconds. With several threads, the sum of their times without
+    /// waits for one another.
     pub local_ns: f64,
-    /// The part of it in which the program waits for memory, or computes meanwhile.
+    /// Part of `local_ns` with a miss outstanding.
     pub local_outstanding_ns: f64,
-    /// Time of the program with memory where it was placed.
+    /// Time of the program with memory as placed.
     pub placed_ns: f64,
     /// `placed_ns` less `local_ns`.
     pub delay_ns: f64,
@@ -113,39 +112,39 @@ pub struct EngineSide {
     pub slowdown: f64,
 }
 
-/// What the model of `cxlab attach` says, or the attached run.
+/// Result of the model of `cxlab attach`, or of the attached run.
 #[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct ModelSide {
     /// Number of lines read from CXL memory.
     pub lines: f64,
-    /// Latencies waited for.
+    /// Number of latencies waited for.
     pub waits: f64,
-    /// Time of the program with all memory local: by the model, or natively used.
+    /// Time of the program with all memory local, by the model or measured natively.
     pub local_ns: f64,
-    /// Delay asked for.
+    /// Requested delay, in nanoseconds.
     pub delay_ns: f64,
-    /// `delay_ns` over the engine's, less 1, in per cent; 0 where both are less than a ten-thousandth of the
-    /// program's time, and none where only the engine's is.
+    /// `delay_ns` relative to the engine's, less 1, in per cent. 0 if both are less than a ten-thousandth of the program's
+    /// time, and `None` if only the engine's is.
     pub error_percent: Option<f64>,
-    /// `local_ns` and `delay_ns` over `local_ns`: this side's answer, with nothing of the engine's in it.
+    /// `(local_ns + delay_ns) / local_ns`. It does not use the engine's result.
     pub slowdown: f64,
     /// `slowdown` over the engine's, less 1, in per cent.
     pub slowdown_error_percent: f64,
-    /// The same where this side's delay comes to the engine's time with local memory, and not to its own: what is left
-    /// of the error when the times without delay are alike.
+    /// Error of the slowdown in per cent if this side's delay is added to the engine's time with local memory. The
+    /// difference to `slowdown_error_percent` is due to unequal times without delay.
     pub same_local_error_percent: f64,
 }
 
 impl ModelSide {
-    /// What is compared with the engine.
+    /// Adds the errors relative to the engine.
     fn compared(self, engine: &EngineSide) -> ModelSide {
         self.against(engine.local_ns, engine.delay_ns, engine.slowdown)
     }
 
-    /// What is compared with a local time, a delay and a slowdown of the engine.
+    /// Adds the errors relative to a local time, a delay and a slowdown of the engine.
     fn against(self, engine_ns: f64, delay_ns: f64, engine_slowdown: f64) -> ModelSide {
-        // Less than this of the program's time is nothing.
-        let nothing = engine_ns * NOTHING;
+        // A smaller delay counts as 0.
+        let nothing = engine_ns * NEGLIGIBLE_DELAY;
         let error_percent = match (delay_ns.abs() < nothing, self.delay_ns < nothing) {
             (true, true) => Some(0.0),
             (true, false) => None,
@@ -184,27 +183,27 @@ fn slowdown(local_ns: f64, placed_ns: f64) -> f64 {
     }
 }
 
-/// What was found.
+/// Result of a verification.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Verification {
-    /// What ran the program.
+    /// Name of the tool that executed the program.
     pub recorder: String,
     /// Number of instructions that the program executed.
     pub instructions: u64,
-    /// Lines that missed the last level cache, of a least-recently-used one without prefetcher.
+    /// Lines that missed a least-recently-used last level cache without prefetcher.
     pub misses: u64,
     /// The event engine on the exact execution.
     pub engine: EngineSide,
-    /// The model, told of every miss.
+    /// The model with all misses known.
     pub exact: ModelSide,
-    /// The model, told of samples, as `cxlab attach` sees them.
+    /// The model with samples, as `cxlab attach` takes them.
     pub sampled: ModelSide,
-    /// What hardware that samples the addresses of misses would say, by the number of misses for one sample.
+    /// Results of hardware that samples the addresses of misses, by sampling period.
     pub by_period: Vec<PeriodResult>,
     /// The attached run, over the CPU time that it used natively.
     pub run: Option<ModelSide>,
-    /// The same, over the time that the model says for what it priced: as on the engine's machine, there is no kernel
-    /// in it, and finding pages takes no time.
+    /// The attached run, over the model's time for the priced code. Like the engine's time, it has no kernel and no page
+    /// table walks.
     pub run_modelled: Option<ModelSide>,
     /// Each thread of a program of several, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,76 +211,76 @@ pub struct Verification {
     /// The program of several threads from its beginning to its end, by the event engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_end: Option<ProgramTimes>,
-    /// Why there is no delay, where somebody has none.
+    /// Reasons why a side has no delay.
     pub notes: Vec<String>,
-    /// Why there may be none.
+    /// Possible reasons why a side has no delay.
     #[serde(skip)]
     why_nothing: String,
 }
 
-/// What samples of addresses say.
+/// Result of sampled addresses.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PeriodResult {
     /// Number of misses for one sample.
     pub period: u64,
-    /// What they say.
+    /// Slowdown and errors by the samples.
     #[serde(flatten)]
     pub side: ModelSide,
-    /// Least slowdown that they allow.
+    /// Least slowdown of the samples' interval.
     pub least: f64,
-    /// Largest such slowdown.
+    /// Largest slowdown of the samples' interval.
     pub most: f64,
 }
 
-/// A thread: what the event engine says, and the model.
+/// Results of the event engine and of the model for a thread.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ThreadResult {
     /// Number of the thread, from 0.
     pub thread: u64,
     /// Number of instructions that it executed.
     pub instructions: u64,
-    /// Its time with all memory local, without the time in which it waits for other threads.
+    /// Time of the thread with all memory local, without waits for other threads, in nanoseconds.
     pub local_ns: f64,
-    /// The same with memory where it was placed.
+    /// Time of the thread with memory as placed, without waits for other threads, in nanoseconds.
     pub placed_ns: f64,
     /// `placed_ns` less `local_ns`.
     pub delay_ns: f64,
     /// `placed_ns` over `local_ns`.
     pub slowdown: f64,
-    /// The model, told of every miss.
+    /// The model with all misses known.
     pub exact: ModelSide,
-    /// The model, told of samples.
+    /// The model with samples.
     pub sampled: ModelSide,
 }
 
-/// A program from its beginning to its end: threads run beside one another, and wait for one another.
+/// A program of several threads from its beginning to its end, with waits of threads for one another.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ProgramTimes {
     /// Time with all memory local.
     pub local_ns: f64,
-    /// Time with memory where it was placed.
+    /// Time with memory as placed.
     pub placed_ns: f64,
     /// `placed_ns` over `local_ns`.
     pub slowdown: f64,
 }
 
-/// What an attached run measured and asked for.
+/// Measurements and requested delay of an attached run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NativeRun {
     /// Lines read or written.
     pub lines: f64,
     /// Latencies waited for.
     pub waits: f64,
-    /// CPU time of the program, without what attaching took, in nanoseconds.
+    /// CPU time of the program without the cost of attaching, in nanoseconds.
     pub cpu_ns: f64,
-    /// Time that the model says for what had a price, with all memory local, in nanoseconds.
+    /// The model's time for the priced code with all memory local, in nanoseconds.
     pub modelled_ns: f64,
-    /// Delay asked for, in nanoseconds.
+    /// Requested delay, in nanoseconds.
     pub delay_ns: f64,
 }
 
 impl Verification {
-    /// With the attached run of the same program beside it.
+    /// Adds the attached run of the same program.
     #[must_use]
     pub fn with_run(self, run: NativeRun) -> Verification {
         let over = |local_ns: f64| {
@@ -303,7 +302,7 @@ impl Verification {
         verified
     }
 
-    /// No delay is said with its reason.
+    /// Adds a note with the reason if a side has no delay.
     fn explain(&mut self, name: &str, delay_ns: f64) {
         if delay_ns == 0.0 {
             let note = format!("{name} has no delay: {}", self.why_nothing);
@@ -312,14 +311,14 @@ impl Verification {
     }
 }
 
-/// Why nothing was found.
+/// Error of a verification.
 #[derive(Debug)]
 pub enum VerifyError {
-    /// The user's mistake, or what is not supported.
+    /// A mistake of the user, or an unsupported feature.
     Mistake(String),
     /// Mistakes of the scenario.
     Problems(Vec<Problem>),
-    /// The run on the engine.
+    /// Failure of the run on the engine.
     Run(RunError),
 }
 
@@ -332,32 +331,32 @@ impl From<RunError> for VerifyError {
     }
 }
 
-/// Something that runs: it tells a listener of its instructions and mappings.
+/// An execution of a program, which reports instructions and mappings to a listener.
 pub trait Execution {
-    /// Runs it to its end.
+    /// Runs the program to its end, and returns the name of the tool that executed it.
     ///
     /// # Errors
     /// The program cannot be started or traced.
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError>;
 }
 
-/// Who is told. Threads are numbered in the order in which they begin; the first is there from the beginning.
+/// Receives the events of an execution. Threads are numbered in the order in which they begin; the first one exists from the start.
 pub trait Listener {
-    /// Memory is mapped: first byte, and the one behind the last.
+    /// Memory is mapped: address of the first byte, and of the byte behind the last.
     fn map(&mut self, start: u64, end: u64);
-    /// Memory is unmapped: first byte, and the one behind the last.
+    /// Memory is unmapped: address of the first byte, and of the byte behind the last.
     fn unmap(&mut self, start: u64, end: u64);
-    /// Another thread begins. False when there are too many.
+    /// Another thread begins. Returns false if there are too many.
     fn thread(&mut self) -> bool;
-    /// A thread executes an instruction. False when there have been too many.
+    /// A thread executes an instruction. Returns false after too many instructions.
     fn instruction(&mut self, thread: usize, step: &Step) -> bool;
-    /// A thread comes to a point for which others may wait. Points of all threads are numbered from 1.
+    /// A thread reaches a synchronization point for which other threads may wait. Points of all threads are numbered from 1.
     fn point(&mut self, thread: usize, number: u64);
-    /// A thread goes on behind a point of another, which was told before.
+    /// A thread continues after a synchronization point of another thread, which was reported before.
     fn behind(&mut self, thread: usize, number: u64);
-    /// Whether a thread is in a system call, and may tell of nothing for long.
+    /// A thread enters or leaves a system call. In a call it may report nothing for long.
     fn away(&mut self, thread: usize, away: bool);
-    /// A thread has ended at its last point. The word at this address was cleared then; 0 for none.
+    /// A thread has ended at its last synchronization point, where the word at `address` was cleared (0 for none).
     fn end(&mut self, thread: usize, address: u64);
 }
 
@@ -466,7 +465,7 @@ pub fn verify(
     Ok(verified)
 }
 
-/// Each thread of several, by the engine's two runs and by the model.
+/// Results of each of several threads, by the engine's two runs and by the model.
 fn by_thread(
     recorded: &RecordedExecution,
     [local, placed]: [&EngineRun; 2],
@@ -492,7 +491,7 @@ fn by_thread(
     times.map(one).collect()
 }
 
-/// What is not supported is said before the program runs.
+/// Refuses an unsupported plan before the program runs.
 ///
 /// # Errors
 /// [`VerifyError::Mistake`].

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, HashMap};
 
 use cxlab_attach::placement::{Layout, MemoryPlace, PAGE, Placement, Region};
 
-/// Memory that the program had from the beginning is found by touching it, in parts of this size.
+/// Size of an assumed mapping, in bytes. Memory that was mapped from the beginning is found when it is touched.
 const PART: u64 = 2 << 20;
 
 /// Pages of a program, numbered in the order of their first touch.
 pub(super) struct Pages<'a> {
     /// The pool of an offset in CXL memory.
     pool_of: &'a dyn Fn(u64) -> usize,
-    /// Mapped ranges: first byte, and the one behind the last.
+    /// Mapped ranges: first address, and first address behind the range.
     regions: BTreeMap<u64, u64>,
     layout: Layout,
-    /// By page of the program: its number, while its place is the same.
+    /// Number by page of the program, while its place does not change.
     numbers: HashMap<u64, u32>,
-    /// By page of the program: its pool, when it was used last.
+    /// Pool by page of the program, when the page was used last.
     pools: HashMap<u64, usize>,
-    /// By page of the program and its place.
+    /// Number by page of the program and place.
     known: HashMap<(u64, Option<u64>), u32>,
     /// By number: address of the page in CXL memory; `None` for the host's own.
     places: Vec<Option<u64>>,
@@ -62,7 +62,7 @@ impl<'a> Pages<'a> {
         self.place_again();
     }
 
-    /// Takes a range out of what is mapped.
+    /// Removes a range from the mapped ranges.
     fn cut(&mut self, start: u64, end: u64) {
         while let Some((from, to)) = self
             .regions
@@ -111,7 +111,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The number of an address's page, which is touched.
+    /// Touches the page of an address, and returns its number.
     pub(super) fn touch(&mut self, address: u64) -> u32 {
         let page = address / PAGE;
         let number = match self.numbers.get(&page) {
@@ -157,7 +157,7 @@ impl<'a> Pages<'a> {
         self.pools.get(&(address / PAGE)).copied().unwrap_or(0)
     }
 
-    /// A sampling point: bytes of the pages touched since the last.
+    /// Begins a sampling interval. Returns the bytes of the pages touched in the last one.
     pub(super) fn sample(&mut self) -> u64 {
         self.points += 1;
         std::mem::take(&mut self.lately) * PAGE

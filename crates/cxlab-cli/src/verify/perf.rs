@@ -14,11 +14,11 @@ use cxlab_perf::{Attr, Format, MemoryMapping, Mode, Record, Sample, Weight};
 use super::{Assumed, EngineSide, ModelSide, PeriodResult};
 use crate::program_fabric::ProgramFabric;
 
-/// After how many misses there is a sample: primes, so that no loop is in step with them.
+/// Sampling periods in misses: primes, so that loops do not resonate with them.
 pub(super) const PERIODS: [u64; 4] = [1, 101, 1009, 10_007];
-/// Bytes of the ring, and after how many samples it is emptied (*assumed*: perf's 512 KiB; more samples do not fit).
+/// Bytes of the ring, and number of samples after which it is read (*assumed*: perf's 512 KiB; more samples do not fit).
 const RING: usize = 512 << 10;
-const EMPTIED: u64 = 4096;
+const SAMPLES_PER_DRAIN: u64 = 4096;
 /// Number of the program's process.
 const PID: i32 = 1;
 /// Numbers of the events.
@@ -44,7 +44,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// An instruction of a thread missed a line. Its number stands for its time while there is one thread.
+    /// Adds a miss of a thread's instruction. With one thread, `time` is the number of the instruction.
     pub(super) fn load(&mut self, time: u64, thread: u16, ip: u64, address: u64) {
         self.misses.push(Miss {
             time,
@@ -54,8 +54,8 @@ impl Sampling {
         });
     }
 
-    /// Further times are in nanoseconds, because a second thread begins. Numbers of instructions until
-    /// then become times as well, by points that have both.
+    /// Switches to times in nanoseconds when a second thread begins. Earlier instruction numbers are converted by
+    /// interpolation between `points`, which have both.
     pub(super) fn in_time(&mut self, points: &[(u64, u64)]) {
         let time_of = |number: u64| {
             let behind = points.partition_point(|(other, _)| *other < number);
@@ -75,15 +75,15 @@ impl Sampling {
         }
     }
 
-    /// Memory was mapped.
+    /// Adds a mapping of memory.
     pub(super) fn map(&mut self, time: u64, start: u64, end: u64) {
         self.mapped.push((time, start, end));
     }
 
-    /// What one sample of `period` misses each says.
+    /// Result of sampling one of `period` misses.
     ///
     /// # Errors
-    /// Why it says nothing.
+    /// Reason why the samples give no result.
     pub(super) fn price(
         &self,
         period: u64,
@@ -104,7 +104,7 @@ impl Sampling {
                     Record::Sample(sample) => sample.time,
                     _ => None,
                 };
-                if let Err(error) = profile.hear(LOADS, time, record) {
+                if let Err(error) = profile.record(LOADS, time, record) {
                     wrong = Some(error.to_string());
                 }
             })
@@ -121,11 +121,11 @@ impl Sampling {
                     executable: false,
                     name: "//anon".to_owned(),
                 };
-                let heard = profile.hear(LOADS, Some(*time), Record::Mapped(mapped));
-                heard.map_err(|error| error.to_string())?;
+                let recorded = profile.record(LOADS, Some(*time), Record::Mapped(mapped));
+                recorded.map_err(|error| error.to_string())?;
             }
             ring.push(&Record::Sample(sample(miss, cycles)), miss.time);
-            if number % EMPTIED == 0 {
+            if number % SAMPLES_PER_DRAIN == 0 {
                 empty(&mut ring, &mut profile)?;
             }
         }
@@ -182,7 +182,7 @@ fn sample(miss: &Miss, cycles: u32) -> Sample<'static> {
     }
 }
 
-/// The events of a processor of Intel that `perf record` would be told.
+/// Events of an Intel processor as for `perf record`.
 fn events(period: u64) -> Vec<Event> {
     let event = |name: &str, kind, config, period, fields: &[Format]| Event {
         attr: Attr {

@@ -13,21 +13,21 @@ use cxlab_workload::{
 };
 use serde::{Deserialize, Serialize};
 
-/// An access that the first cache did not answer, or a line that it wrote back.
+/// An access that missed the first cache, or a line that the first cache wrote back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Access {
-    /// Its page, by number.
+    /// Number of the page.
     pub(super) page: u32,
-    /// Instructions since the access before.
+    /// Number of instructions since the previous access.
     pub(super) instructions: u32,
-    /// The access so many before it has the data that it needs; 0 for none.
+    /// Distance to the earlier access on whose data this access depends, or 0 for none.
     pub(super) back: u32,
-    /// The line in its page.
+    /// Number of the line in the page.
     pub(super) line: u8,
     pub(super) store: bool,
 }
 
-/// What was recorded of a thread.
+/// Recorded accesses of a thread.
 #[derive(Default, Debug)]
 pub(super) struct RecordedThread {
     pub(super) accesses: Vec<Access>,
@@ -36,12 +36,12 @@ pub(super) struct RecordedThread {
     pub(super) instructions: u64,
 }
 
-/// What was recorded.
+/// A recorded execution.
 #[derive(Default, Debug)]
 pub(super) struct RecordedExecution {
-    /// The threads in the order in which they began; one at least.
+    /// The threads in the order in which they began, at least one.
     pub(super) threads: Vec<RecordedThread>,
-    /// By page: its address in CXL memory; `None` for a page in the host's own memory.
+    /// Address of each page in CXL memory. `None` for a page in the host's own memory.
     pub(super) pages: Vec<Option<u64>>,
 }
 
@@ -57,8 +57,8 @@ impl RecordedExecution {
         last.map_or(0, |last| last + PAGE)
     }
 
-    /// Address of a page in local memory. Pages of CXL memory are as far apart there, so that the same lines
-    /// meet in a set of a cache.
+    /// Address of a page in local memory. Pages of CXL memory keep their distances, so that the same lines conflict in a
+    /// cache set.
     fn local(&self, page: u32, highest: u64) -> u64 {
         let place = self.pages[page as usize];
         LOCAL_BASE.0 + place.unwrap_or(highest + u64::from(page) * PAGE)
@@ -68,7 +68,7 @@ impl RecordedExecution {
 /// A recorded run as a scenario's workload.
 pub(super) struct ReplayedWorkload {
     pub(super) recorded: Arc<RecordedExecution>,
-    /// Whether pages are stored where they were placed; otherwise all are in the host's own memory.
+    /// Whether pages are stored as placed. Otherwise all are in the host's own memory.
     pub(super) placed: bool,
 }
 
@@ -92,7 +92,7 @@ impl Workload for ReplayedWorkload {
     }
 }
 
-/// Number of accesses and points of synchronization that a thread has taken.
+/// Number of accesses and synchronization points that a thread has executed.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Position {
     accesses: usize,

@@ -14,24 +14,24 @@ use super::exact::ThreadWindow;
 use super::pages::Pages;
 use super::perf::Sampling;
 use super::recorded::{RecordedExecution, RecordedThread};
-use super::sampled::{FIRST_LOOK_NS, LOOK_NS, SampledPart};
+use super::sampled::{FIRST_SAMPLE_NS, SAMPLE_NS, SampledPart};
 use super::thread::ThreadRecorder;
 use super::{Assumed, LLC_WAYS};
 
-/// Accesses that are kept at most, of all threads: 16 bytes each.
-const MOST: usize = 1 << 26;
+/// Most recorded accesses of all threads, of 16 bytes each.
+const MAX_ACCESSES: usize = 1 << 26;
 
-/// A point of a thread for which others may wait.
+/// A synchronization point of a thread, for which other threads may wait.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     thread: u16,
-    /// How many points of synchronization the thread has passed there.
+    /// Number of synchronization points that the thread has passed, up to this one.
     passed: u64,
-    /// When it was there, by its estimated clock, in nanoseconds.
+    /// Time of the point by the thread's estimated clock, in nanoseconds.
     clock_ns: f64,
 }
 
-/// What threads share.
+/// State that the recorders of all threads share.
 pub(super) struct SharedRecorder<'a> {
     pub(super) assumed: Assumed,
     /// Number of pools.
@@ -42,17 +42,17 @@ pub(super) struct SharedRecorder<'a> {
     pub(super) kept: usize,
     pub(super) windows: Vec<ThreadWindow>,
     pub(super) parts: Vec<SampledPart>,
-    /// CPU time of all threads until now, by the model; at the next sampling point of touched pages; and the interval
-    /// of those, which grows.
+    /// CPU time of all threads by the model: now, and at the next sampling point of touched pages; and the growing
+    /// interval between sampling points.
     clock_ns: f64,
-    next_look: f64,
-    look: f64,
-    /// Lines that missed the last level cache, and what a processor could sample of them.
+    next_sample: f64,
+    interval: f64,
+    /// Lines that missed the last level cache, and misses that a processor could sample.
     pub(super) misses: u64,
     pub(super) sampling: Sampling,
     /// Latest time of a sample.
     pub(super) time: u64,
-    /// Numbers of instructions and times in nanoseconds, while there is one thread.
+    /// Instruction numbers with their times in nanoseconds, while there is one thread.
     times: Option<Vec<(u64, u64)>>,
 }
 
@@ -62,17 +62,17 @@ pub(super) struct Recorder<'a> {
     points: BTreeMap<u64, Point>,
 }
 
-/// What was heard of an execution.
+/// Results of recording an execution.
 pub(super) struct RecordedRun {
-    /// What the first caches of its threads lacked.
+    /// Accesses that missed the first caches.
     pub(super) recorded: RecordedExecution,
-    /// What the model was told, with every miss known.
+    /// Windows of the model with all misses known.
     pub(super) windows: Vec<ThreadWindow>,
-    /// What of it would be seen in samples.
+    /// Parts of the execution as samples would show them.
     pub(super) parts: Vec<SampledPart>,
     /// Lines that missed the last level cache.
     pub(super) misses: u64,
-    /// What a processor could sample of them.
+    /// Misses that a processor could sample.
     pub(super) sampling: Sampling,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn cache(size: cxlab_engine::units::Bytes, ways: u32) -> Result<Cache
 }
 
 impl SharedRecorder<'_> {
-    /// Whether a line misses the last level cache. `back` is a line that was modified and has to make room.
+    /// Whether a line misses the last level cache. The second value is a modified line that is evicted.
     pub(super) fn ask_last(&mut self, line: u64, kind: OpKind) -> (bool, Option<u64>) {
         let (mut misses, mut back) = (false, None);
         self.last
@@ -103,33 +103,33 @@ impl SharedRecorder<'_> {
         self.times.is_none()
     }
 
-    /// A load of a thread missed, at a number of its instructions and at a time in nanoseconds.
+    /// Adds a load of a thread that missed. `at` is its instruction number and its time in nanoseconds.
     pub(super) fn sampled(&mut self, thread: u16, at: (u64, f64), code: u64, address: u64) {
         self.time = match self.has_several() {
-            // Threads are heard in turns, and a ring has its records in order.
+            // Threads are processed in turn, but a ring has its records in order of time.
             true => self.time.max(at.1 as u64),
             false => at.0,
         };
         self.sampling.load(self.time, thread, code, address);
     }
 
-    /// So much CPU time of a thread has passed, up to a number of instructions and a time. Returns the bytes of the pages that
-    /// were touched lately, at a sampling point.
+    /// Adds CPU time of a thread, up to an instruction number and a time. At a sampling point, returns the bytes of the
+    /// pages touched since the last one.
     pub(super) fn passed(&mut self, time_ns: f64, at: (u64, f64)) -> Option<u64> {
         if let Some(times) = &mut self.times {
             times.push((at.0, at.1 as u64));
         }
         self.clock_ns += time_ns;
-        (self.clock_ns >= self.next_look).then(|| {
-            self.look = LOOK_NS.min(2.0 * self.look);
-            self.next_look = self.clock_ns + self.look;
+        (self.clock_ns >= self.next_sample).then(|| {
+            self.interval = SAMPLE_NS.min(2.0 * self.interval);
+            self.next_sample = self.clock_ns + self.interval;
             self.pages.sample()
         })
     }
 }
 
 impl<'a> Recorder<'a> {
-    /// Listens with these caches and limits; `pool_of` gives the pool of an offset in CXL memory.
+    /// A recorder with the caches and limits of `assumed`. `pool_of` gives the pool of an offset in CXL memory.
     ///
     /// # Errors
     /// A cache that cannot be built.
@@ -148,8 +148,8 @@ impl<'a> Recorder<'a> {
             windows: Vec::new(),
             parts: Vec::new(),
             clock_ns: 0.0,
-            next_look: FIRST_LOOK_NS,
-            look: FIRST_LOOK_NS,
+            next_sample: FIRST_SAMPLE_NS,
+            interval: FIRST_SAMPLE_NS,
             misses: 0,
             sampling: Sampling::default(),
             time: 0,
@@ -175,7 +175,7 @@ impl<'a> Recorder<'a> {
         self.shared.pages.unmap(start, end);
     }
 
-    /// Another thread begins, and is the next by number.
+    /// Adds the next thread.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         if let Some(times) = self.shared.times.take() {
             self.shared.sampling.in_time(&times);
@@ -187,13 +187,13 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// A thread executes an instruction. False when too many accesses were kept.
+    /// A thread executes an instruction. Returns false after too many recorded accesses.
     pub(super) fn instruction(&mut self, thread: usize, step: &Step) -> bool {
         self.threads[thread].step(&mut self.shared, step);
-        self.shared.kept < MOST
+        self.shared.kept < MAX_ACCESSES
     }
 
-    /// A thread comes to a point for which others may wait.
+    /// A thread reaches a synchronization point.
     pub(super) fn point(&mut self, thread: usize, number: u64) {
         let own = &mut self.threads[thread];
         let passed = own.synchronize(None);
@@ -205,7 +205,7 @@ impl<'a> Recorder<'a> {
         self.points.insert(number, point);
     }
 
-    /// A thread goes on behind a point of another.
+    /// A thread continues after a synchronization point of another thread.
     pub(super) fn behind(&mut self, thread: usize, number: u64) {
         let Some(point) = self.points.get(&number) else {
             unreachable!(
@@ -222,14 +222,14 @@ impl<'a> Recorder<'a> {
         self.threads[thread].clock_ns()
     }
 
-    /// What was heard.
+    /// The results.
     pub(super) fn finish(mut self) -> RecordedRun {
         let threads = self.threads.into_iter();
         let threads: Vec<RecordedThread> = threads
             .map(|thread| thread.finish(&mut self.shared))
             .collect();
         if threads.len() > 1 {
-            // The last window of each thread was told at the end of all.
+            // The last window of each thread was added at the end.
             let windows = &mut self.shared.windows;
             windows.sort_by(|one, other| one.ended_ns.total_cmp(&other.ended_ns));
             let parts = &mut self.shared.parts;

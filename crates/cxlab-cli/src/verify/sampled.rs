@@ -14,60 +14,59 @@ use cxlab_attach::schedule;
 use super::exact::{add, settled};
 use super::{Assumed, ModelSide};
 
-/// Instructions that are stepped over in a window, how many of them only show what was touched before, and how long
-/// all take (*assumed*: steps of 25 us).
-pub(super) const SAMPLE: u64 = 200;
-pub(super) const SAMPLE_BEFORE: usize = 40;
+/// Instructions of a window, those of its lead-in, and duration of a window (*assumed*: steps of 25 us).
+pub(super) const WINDOW_STEPS: u64 = 200;
+pub(super) const LEAD_IN_STEPS: usize = 40;
 const WINDOW_NS: f64 = 5e6;
-/// Time between two looks at the pages that were touched: the first, and the longest. It doubles.
-pub(super) const FIRST_LOOK_NS: f64 = 10e6;
-pub(super) const LOOK_NS: f64 = 100e6;
+/// Interval between two samples of the touched pages: the first, and the longest, which doubling reaches.
+pub(super) const FIRST_SAMPLE_NS: f64 = 10e6;
+pub(super) const SAMPLE_NS: f64 = 100e6;
 
-/// Time between two looks at where the program is. Windows are where one of them is.
-pub(super) const SEEN_NS: f64 = 10e6;
+/// Interval between two samples of a thread's position. Windows are taken at such samples.
+pub(super) const POSITION_NS: f64 = 10e6;
 
-/// What could be seen in a part of a thread's execution.
+/// A part of a thread's execution, as samples show it.
 #[derive(Default, Debug)]
 pub(super) struct SampledPart {
     pub(super) thread: usize,
-    /// Its begin and end by the estimated clock of the program, in nanoseconds.
+    /// Begin and end by the program's estimated clock, in nanoseconds.
     pub(super) begun_ns: f64,
     pub(super) ended_ns: f64,
-    /// Its first instruction.
+    /// Address of the first instruction.
     pub(super) code: u64,
-    /// What a window at its beginning says, where there could be one.
+    /// The window at the beginning, if one could be taken.
     pub(super) sample: Option<WindowTrace>,
-    /// Its CPU time.
+    /// CPU time of the part, in nanoseconds.
     pub(super) time_ns: f64,
-    /// Bytes of the pages that were touched lately, where somebody looked at its end.
-    pub(super) looked: Option<u64>,
+    /// Bytes of the touched pages, if they were sampled at the end of the part.
+    pub(super) used_bytes: Option<u64>,
 }
 
-/// What is known of a thread.
+/// State of a thread.
 #[derive(Default)]
 struct SampledThread {
     /// CPU time without a price.
     waiting: UnpricedTime,
-    /// CPU time so far, at its last window, and at its next sample.
+    /// CPU time so far, at the last window, and at the next sample.
     clock: f64,
     last: Option<f64>,
     next_seen: f64,
-    /// The code that was priced last, and when its last part began and ended.
+    /// The phase that was priced last, with begin and end of the thread's last part.
     phase: Option<PhaseId>,
     ran_ns: (f64, f64),
     side: ModelSide,
 }
 
-/// What follows from windows and working sets as they are.
+/// Estimate from the present windows and working sets, with the fabric's responses.
 type Price = (Estimate, Vec<PoolResponse>);
 
-/// What the model knows at a time, and what it has asked for.
+/// State of the model, with the results so far.
 struct SampledKnowledge<'a> {
     assumed: &'a Assumed,
     fabric: &'a mut dyn Fabric,
     estimator: Estimator,
     locality: Locality,
-    /// CPU time that waits for more windows, by its phase and thread.
+    /// CPU time that waits for more windows, by phase and thread.
     open: BTreeMap<(PhaseId, usize), f64>,
     /// Prices by phase, and by the phases that other threads execute meanwhile.
     prices: BTreeMap<(PhaseId, Vec<PhaseId>), Price>,
@@ -75,13 +74,13 @@ struct SampledKnowledge<'a> {
 }
 
 impl SampledKnowledge<'_> {
-    /// Somebody looked at the pages.
-    fn look(&mut self, bytes: u64) {
-        self.locality.look(bytes, 0.0, self.assumed.llc_bytes);
+    /// Adds a sample of the touched pages, and drops all prices.
+    fn add_sample(&mut self, bytes: u64) {
+        self.locality.add_sample(bytes, 0.0, self.assumed.llc_bytes);
         self.prices.clear();
     }
 
-    /// Memory use of a window, by what is known of its lines now.
+    /// Memory use of a window, with the lines that are now known to be cached.
     fn analyse(&self, number: u64, trace: &WindowTrace) -> WindowUse {
         let cached = self.locality.cached(number, trace);
         let pools = self.fabric.pools().len();
@@ -104,7 +103,7 @@ impl SampledKnowledge<'_> {
         Some(phase)
     }
 
-    /// Memory use of a phase, by what is known of its windows now.
+    /// Memory use of a phase, with its windows analysed again.
     fn estimate(&mut self, phase: PhaseId) -> Option<Estimate> {
         let machine = self.assumed.machine();
         let mut estimator = std::mem::take(&mut self.estimator);
@@ -133,7 +132,7 @@ impl SampledKnowledge<'_> {
         phases
     }
 
-    /// So much CPU time of a thread has the price of that code, once it is decided or at the `end`.
+    /// Prices CPU time of a thread in a phase, as soon as the phase's miss rate is decided, or at the `end`.
     fn price(&mut self, thread: usize, phase: PhaseId, cpu_ns: f64, end: bool) {
         let open_ns = self.open.remove(&(phase, thread)).unwrap_or(0.0) + cpu_ns;
         self.threads[thread].phase = Some(phase);
@@ -163,25 +162,25 @@ impl SampledKnowledge<'_> {
         }
     }
 
-    /// Prices what a thread has pending, now that it is in code `phase`.
+    /// Prices the pending time of a thread after a sample in code `phase`.
     fn seen(&mut self, thread: usize, phase: PhaseId) {
         let (phase, cpu_ns) = self.threads[thread].waiting.seen(phase);
         self.price(thread, phase, cpu_ns, false);
     }
 
-    /// A thread has executed a part. `windows` is the number of windows so far.
+    /// Adds a part of a thread's execution. `windows` is the number of windows so far.
     fn part(&mut self, part: SampledPart, windows: &mut u64) {
-        if let Some(bytes) = part.looked {
-            self.look(bytes);
+        if let Some(bytes) = part.used_bytes {
+            self.add_sample(bytes);
         }
         let thread = part.thread;
         let own = &mut self.threads[thread];
         own.ran_ns = (part.begun_ns, part.ended_ns);
-        // A sample in code in which no window has been is followed by one where it is.
+        // A sample in code without a window is followed by a window in that code.
         let is_seen = own.clock >= own.next_seen;
         let unknown = is_seen && self.estimator.at(part.code).is_none();
         let between = WINDOW_NS * f64::from(schedule::cost(*windows, unknown, false));
-        // There are no windows before something is known of what the program uses.
+        // There are no windows before the first sample of the touched pages.
         let due = own.last.is_none_or(|last| own.clock >= last + between);
         let due = due && self.locality.is_known();
         if let Some(sample) = part.sample.filter(|_| due) {
@@ -193,7 +192,7 @@ impl SampledKnowledge<'_> {
         }
         let own = &mut self.threads[thread];
         if is_seen {
-            own.next_seen = own.clock + SEEN_NS;
+            own.next_seen = own.clock + POSITION_NS;
             match self.estimator.at(part.code) {
                 Some(phase) => self.seen(thread, phase),
                 None => own.waiting.elsewhere(),

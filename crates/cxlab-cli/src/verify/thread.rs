@@ -19,20 +19,20 @@ use cxlab_workload::{OpKind, SyncPoint};
 use super::exact::ThreadWindow;
 use super::recorded::{Access, RecordedThread};
 use super::recorder::{SharedRecorder, cache};
-use super::sampled::{SAMPLE, SAMPLE_BEFORE, SEEN_NS, SampledPart};
+use super::sampled::{LEAD_IN_STEPS, POSITION_NS, SampledPart, WINDOW_STEPS};
 use super::{Assumed, FIRST_CACHE, FIRST_WAYS};
 
-/// Instructions that the model is told of at once, as windows of `cxlab attach` have at most.
-const TOLD: u64 = 4096;
+/// Number of instructions of a window of the model: the most that windows of `cxlab attach` have.
+const WINDOW_INSTRUCTIONS: u64 = 4096;
 
-/// Who made a value.
+/// Producer of a value.
 #[derive(Clone, Copy, Default)]
 struct Maker {
-    /// The number of the access, from 1; 0 for none.
+    /// Number of the access, from 1, or 0 for none.
     access: u64,
-    /// The instruction's number.
+    /// Number of the instruction.
     position: u64,
-    /// When it is there, in nanoseconds, by the estimate.
+    /// Estimated time at which the value is ready, in nanoseconds.
     ready: f64,
 }
 
@@ -45,30 +45,30 @@ pub(super) struct ThreadRecorder {
     /// Accesses that may be in the reorder buffer, with their lines.
     open: VecDeque<(Maker, u64)>,
     position: u64,
-    /// Where the last access or point of synchronization was.
-    told: u64,
+    /// Instruction number of the last access or synchronization point.
+    counted: u64,
     /// Number of accesses before the last point of synchronization.
     synced: u64,
-    /// When the next instruction is decoded, by the estimate.
+    /// Estimated time at which the next instruction is decoded, in nanoseconds.
     front: f64,
-    /// How much later it is in truth: other threads were waited for, and misses waited for room.
+    /// Additional delay of decoding by waits for other threads and for free resources, in nanoseconds.
     lag: f64,
     recorded: RecordedThread,
     window: Window,
-    /// When the window at hand began, by the estimated clock.
+    /// Time at which the current window began, by the estimated clock.
     window_begun: f64,
-    /// Instructions that a window would see, where one could be; and when there is the next.
+    /// Instructions of a possible sampled window, and time of the next one.
     sample: Vec<Step>,
     sampled: bool,
     next_sample: f64,
-    /// The first instruction of the part at hand.
+    /// First instruction of the current part.
     part: u64,
     /// CPU time of the thread until now, by the model.
     clock_ns: f64,
 }
 
 impl ThreadRecorder {
-    /// Listens to the thread of that number.
+    /// A recorder of thread `number`.
     ///
     /// # Errors
     /// A cache that cannot be built.
@@ -80,7 +80,7 @@ impl ThreadRecorder {
             lines: HashMap::new(),
             open: VecDeque::new(),
             position: 0,
-            told: 0,
+            counted: 0,
             synced: 0,
             front: 0.0,
             lag: 0.0,
@@ -89,7 +89,7 @@ impl ThreadRecorder {
             window_begun: 0.0,
             sample: Vec::new(),
             sampled: true,
-            next_sample: SEEN_NS,
+            next_sample: POSITION_NS,
             part: 0,
             clock_ns: 0.0,
         })
@@ -105,24 +105,24 @@ impl ThreadRecorder {
         self.front + self.lag
     }
 
-    /// The thread does not go on before that time.
+    /// Delays the thread until a time of its estimated clock.
     pub(super) fn wait_until(&mut self, clock_ns: f64) {
         let waited = (clock_ns - self.clock_ns()).max(0.0);
         self.lag += waited;
-        // The window at hand has its length without the wait.
+        // The length of the current window excludes the wait.
         self.window_begun += waited;
     }
 
-    /// The thread comes to a point of synchronization, where all its accesses have completed. Returns the number of
-    /// such points so far.
+    /// Adds a synchronization point, where all accesses of the thread have completed. Returns the number of such points
+    /// so far.
     pub(super) fn synchronize(&mut self, after: Option<(u16, u64)>) -> u64 {
         let sync = SyncPoint {
-            cycles: self.position - self.told,
-            instructions: self.position - self.told,
+            cycles: self.position - self.counted,
+            instructions: self.position - self.counted,
             after,
         };
         let syncs = &mut self.recorded.syncs;
-        // A thread that tells others and then waits itself is at one point.
+        // Signalling and then waiting without an access between is one point.
         match syncs.last_mut() {
             Some((before, last))
                 if after.is_some()
@@ -135,7 +135,7 @@ impl ThreadRecorder {
             _ => syncs.push((self.recorded.accesses.len(), sync)),
         }
         let passed = syncs.len() as u64;
-        self.told = self.position;
+        self.counted = self.position;
         self.synced = self.recorded.accesses.len() as u64;
         for (maker, _) in self.open.drain(..) {
             self.front = self.front.max(maker.ready);
@@ -144,8 +144,9 @@ impl ThreadRecorder {
         passed
     }
 
+    /// Adds an executed instruction: filters its accesses by the caches, and advances the estimated clock.
     pub(super) fn step(&mut self, shared: &mut SharedRecorder<'_>, step: &Step) {
-        if self.position.is_multiple_of(TOLD) {
+        if self.position.is_multiple_of(WINDOW_INSTRUCTIONS) {
             self.part = step.code;
         }
         self.position += 1;
@@ -197,7 +198,7 @@ impl ThreadRecorder {
                 }
             }
             if let Some(line) = writes {
-                // It goes to the next cache, and waits for nothing.
+                // The line goes to the next cache, and no instruction waits for it.
                 let page = shared.pages.touch(line * 64);
                 self.ask_last(shared, line, OpKind::Write);
                 self.access(
@@ -219,23 +220,23 @@ impl ThreadRecorder {
             let found = missed.iter().find(|(line, _)| *line == address / 64);
             found.map(|(_, pool)| *pool)
         });
-        if self.sampled && (1..=SAMPLE).contains(&(self.position % TOLD)) {
+        if self.sampled && (1..=WINDOW_STEPS).contains(&(self.position % WINDOW_INSTRUCTIONS)) {
             self.sample.push(step.clone());
         }
-        if self.position.is_multiple_of(TOLD) {
+        if self.position.is_multiple_of(WINDOW_INSTRUCTIONS) {
             self.end_window(shared);
         }
     }
 
-    /// What a window saw. It has no caches: it only knows which pools lines are in.
+    /// The sampled window, without caches: only the pools of its lines are known.
     fn seen(&mut self, shared: &SharedRecorder<'_>) -> Option<WindowTrace> {
         let steps = std::mem::take(&mut self.sample);
         let pages = &shared.pages;
-        let trace = WindowTrace::new(steps, SAMPLE_BEFORE, &mut |address| pages.pool_at(address));
+        let trace = WindowTrace::new(steps, LEAD_IN_STEPS, &mut |address| pages.pool_at(address));
         (!trace.is_empty()).then_some(trace)
     }
 
-    /// Whether a line misses the last level cache. What was modified and has to make room goes back to its memory.
+    /// Whether a line misses the last level cache. A modified line that is evicted is written back.
     fn ask_last(&mut self, shared: &mut SharedRecorder<'_>, line: u64, kind: OpKind) -> bool {
         let (misses, back) = shared.ask_last(line, kind);
         if let Some(line) = back {
@@ -261,12 +262,12 @@ impl ThreadRecorder {
         };
         self.recorded.accesses.push(Access {
             page,
-            instructions: u32::try_from(self.position - self.told).unwrap_or(u32::MAX),
+            instructions: u32::try_from(self.position - self.counted).unwrap_or(u32::MAX),
             back,
             line: (address % PAGE / 64) as u8,
             store: kind == OpKind::Write,
         });
-        self.told = self.position;
+        self.counted = self.position;
         shared.kept += 1;
         let wait = if misses {
             shared.assumed.local_ns()
@@ -285,7 +286,7 @@ impl ThreadRecorder {
         maker
     }
 
-    /// Retires the oldest accesses of a full reorder buffer: younger ones wait until they have completed.
+    /// Retires the oldest accesses of a full reorder buffer. Younger instructions wait until these have completed.
     fn retire(&mut self, assumed: &Assumed) {
         let window = u64::from(assumed.overlap.window);
         while let Some((maker, line)) = self.open.front().copied()
@@ -308,11 +309,11 @@ impl ThreadRecorder {
         self.clock_ns += time_ns;
         self.sampled = self.clock_ns >= self.next_sample;
         if self.sampled {
-            self.next_sample = self.clock_ns + SEEN_NS;
+            self.next_sample = self.clock_ns + POSITION_NS;
         }
         self.lag += (self.window_begun + time_ns - self.clock_ns()).max(0.0);
         let ended_ns = self.clock_ns();
-        let looked = shared.passed(time_ns, (self.position, ended_ns));
+        let used_bytes = shared.passed(time_ns, (self.position, ended_ns));
         let begun_ns = std::mem::replace(&mut self.window_begun, ended_ns);
         shared.windows.push(ThreadWindow {
             thread: usize::from(self.number),
@@ -327,14 +328,14 @@ impl ThreadRecorder {
             code: self.part,
             sample,
             time_ns,
-            looked,
+            used_bytes,
         });
     }
 
-    /// What was recorded of the thread.
+    /// The recorded accesses of the thread.
     pub(super) fn finish(mut self, shared: &mut SharedRecorder<'_>) -> RecordedThread {
         self.end_window(shared);
-        // The block at hand.
+        // The current block.
         shared.windows.push(ThreadWindow {
             thread: usize::from(self.number),
             begun_ns: self.clock_ns(),
@@ -346,7 +347,7 @@ impl ThreadRecorder {
     }
 }
 
-/// Whichever is there last.
+/// The producer that is ready last.
 fn later(one: Maker, other: Maker) -> Maker {
     match other.access > 0 && (one.access == 0 || other.ready > one.ready) {
         true => other,

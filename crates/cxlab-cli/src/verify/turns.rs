@@ -15,9 +15,9 @@ use cxlab_workload::MOST_THREADS;
 use super::Listener;
 use super::recorder::Recorder;
 
-/// Instructions that are queued at most (*assumed*: a time slice of QEMU's threads has fewer).
+/// Most queued instructions (*assumed*: a time slice of QEMU's threads has fewer).
 const MOST_QUEUED: usize = 1 << 18;
-/// How far a thread goes beyond the others' clocks in a turn, in nanoseconds.
+/// Time by which a thread may pass the other threads' clocks in a turn, in nanoseconds.
 const TURN_NS: f64 = 100.0;
 
 enum Item {
@@ -33,25 +33,25 @@ struct Queue {
     is_away: bool,
 }
 
-/// A recorder that hears threads in the order of their clocks.
+/// A recorder that processes threads in the order of their clocks.
 pub(super) struct OrderedRecorder<'a> {
     recorder: Recorder<'a>,
     queues: Vec<Queue>,
-    /// Number of queued instructions, and instructions that were heard, whose memory is used again.
+    /// Number of queued instructions, and processed instructions, whose memory is reused.
     queued: usize,
     spare: Vec<Step>,
-    /// By the number of a point: whether it was heard.
-    heard: Vec<bool>,
-    /// The thread without which nothing more can be heard.
+    /// Whether a synchronization point was processed, by its number.
+    processed: Vec<bool>,
+    /// The thread whose events are needed to continue.
     lacks: Option<usize>,
-    /// Threads that ended: the word that was cleared, and their last point.
+    /// Ended threads: address of the cleared word, and last point.
     ended: Vec<(u64, u64)>,
-    /// Number of the last point that was told.
+    /// Number of the last reported point.
     last_point: u64,
     too_many: Option<TooMany>,
 }
 
-/// What a program has too many of.
+/// Limit that a program exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TooMany {
     Threads,
@@ -59,7 +59,7 @@ pub(super) enum TooMany {
 }
 
 impl TooMany {
-    /// What is told to the user.
+    /// Message for the user.
     pub(super) fn message(self) -> String {
         match self {
             TooMany::Threads => format!(
@@ -82,7 +82,7 @@ impl<'a> OrderedRecorder<'a> {
             queues: vec![Queue::default()],
             queued: 0,
             spare: Vec::new(),
-            heard: vec![true],
+            processed: vec![true],
             lacks: None,
             ended: Vec::new(),
             last_point: 0,
@@ -90,12 +90,12 @@ impl<'a> OrderedRecorder<'a> {
         }
     }
 
-    /// What the program had too many of, after which nothing was heard.
+    /// The limit that the program exceeded. Later events were dropped.
     pub(super) fn too_many(&self) -> Option<TooMany> {
         self.too_many
     }
 
-    /// The recorder, which has heard everything.
+    /// Processes all queued events, and returns the recorder.
     pub(super) fn finish(mut self) -> Recorder<'a> {
         self.drain();
         self.recorder
@@ -111,7 +111,7 @@ impl<'a> OrderedRecorder<'a> {
         self.settle(thread);
     }
 
-    /// Hears what is to be heard now that a thread has told something.
+    /// Processes events after a thread has reported one.
     fn settle(&mut self, thread: usize) {
         let full = self.queued >= MOST_QUEUED;
         if self.lacks.is_none_or(|lacks| lacks == thread) || full {
@@ -119,12 +119,12 @@ impl<'a> OrderedRecorder<'a> {
         }
     }
 
-    /// Hears everything that is queued.
+    /// Processes all queued events.
     fn drain(&mut self) {
         self.process_queued(true);
     }
 
-    /// Hears the threads in the order of their clocks, until one has to be waited for; or all that is queued.
+    /// Processes the threads' events in the order of their clocks, until the events of one are missing, or `all` queued ones.
     fn process_queued(&mut self, all: bool) {
         loop {
             if !all && self.queued < MOST_QUEUED {
@@ -150,7 +150,7 @@ impl<'a> OrderedRecorder<'a> {
                 }
             }
             let Some((_, thread)) = first else {
-                // Nothing is queued, or all that is waits for a thread in a system call.
+                // Nothing is queued, or all queued events wait for a thread in a system call.
                 self.lacks = None;
                 return;
             };
@@ -158,16 +158,16 @@ impl<'a> OrderedRecorder<'a> {
         }
     }
 
-    /// Whether a thread has something that can be heard.
+    /// Whether a thread has an event that can be processed.
     fn is_ready(&self, thread: usize) -> bool {
         match self.queues[thread].items.front() {
             None => false,
-            Some(Item::Behind(point)) => self.heard[*point as usize],
+            Some(Item::Behind(point)) => self.processed[*point as usize],
             Some(Item::Step(_) | Item::Point(_)) => true,
         }
     }
 
-    /// Hears a thread until its clock is there.
+    /// Processes a thread's events until its clock reaches a time.
     fn take_turn(&mut self, thread: usize, until_ns: f64) {
         while self.is_ready(thread)
             && let Some(item) = self.queues[thread].items.pop_front()
@@ -180,8 +180,8 @@ impl<'a> OrderedRecorder<'a> {
                 }
                 Item::Point(point) => {
                     self.recorder.point(thread, point);
-                    self.heard[point as usize] = true;
-                    // Others may go on now.
+                    self.processed[point as usize] = true;
+                    // Other threads may continue now.
                     return;
                 }
                 Item::Behind(point) => self.recorder.behind(thread, point),
@@ -198,8 +198,7 @@ impl<'a> OrderedRecorder<'a> {
         }
     }
 
-    /// Finds joins of a thread that has ended already: the thread that joins reads the word that was cleared, and
-    /// goes on behind that end.
+    /// Detects joins of ended threads: the joining thread reads the cleared word, and continues after that end.
     fn joins(&mut self, thread: usize, step: &Step) {
         let reads = |address: u64| {
             let mut touches = step.touches.iter();
@@ -251,7 +250,7 @@ impl Listener for OrderedRecorder<'_> {
 
     fn point(&mut self, thread: usize, number: u64) {
         self.last_point = number;
-        self.heard.resize(number as usize + 1, false);
+        self.processed.resize(number as usize + 1, false);
         self.push(thread, Item::Point(number));
     }
 

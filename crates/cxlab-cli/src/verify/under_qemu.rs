@@ -9,7 +9,7 @@ use cxlab_workload::capture::{Event, follow};
 
 use super::{Execution, Listener, VerifyError};
 
-/// A command, under QEMU's user mode.
+/// Execution of a command under QEMU's user mode.
 pub struct UnderQemu<'a>(pub &'a [OsString]);
 
 /// The instruction that a thread executes.
@@ -20,8 +20,8 @@ struct Executing {
 }
 
 impl Executing {
-    /// Tells of the instruction, whose accesses are known. False when there have been too many.
-    fn tell(&mut self, thread: usize, listener: &mut dyn Listener) -> bool {
+    /// Reports the instruction with its accesses. Returns false after too many instructions.
+    fn report(&mut self, thread: usize, listener: &mut dyn Listener) -> bool {
         !std::mem::take(&mut self.has_begun) || listener.instruction(thread, &self.step)
     }
 }
@@ -38,7 +38,7 @@ impl Execution for UnderQemu<'_> {
                 }
                 Event::Executed(number) => {
                     let own = &mut threads[at];
-                    if !own.tell(at, listener) {
+                    if !own.report(at, listener) {
                         return false;
                     }
                     own.has_begun = true;
@@ -71,15 +71,15 @@ impl Execution for UnderQemu<'_> {
                     return listener.thread();
                 }
                 Event::Point(point) => {
-                    let tells = threads[at].tell(at, listener);
+                    let continues = threads[at].report(at, listener);
                     listener.point(at, point);
-                    return tells;
+                    return continues;
                 }
                 Event::Behind(point) => listener.behind(at, point),
                 Event::InCall => {
-                    let tells = threads[at].tell(at, listener);
+                    let continues = threads[at].report(at, listener);
                     listener.away(at, true);
-                    return tells;
+                    return continues;
                 }
                 Event::Ends(address) => listener.end(at, address),
             }
@@ -88,7 +88,7 @@ impl Execution for UnderQemu<'_> {
         let followed =
             followed.map_err(|error| VerifyError::Mistake(format!("--verify: {error}")))?;
         for (at, own) in threads.iter_mut().enumerate() {
-            own.tell(at, listener);
+            own.report(at, listener);
         }
         Ok(followed.recorder)
     }

@@ -31,8 +31,8 @@ use command::Command;
 
 /// Name of the phase.
 const NAME: &str = "command";
-/// What the device counts, by its name in reports of runs.
-const COUNTED: [&str; 9] = [
+/// Counters of the device, by their names in reports of runs.
+const COUNTERS: [&str; 9] = [
     "hmc_hits",
     "hmc_misses",
     "hmc_upgrades",
@@ -54,7 +54,7 @@ pub(super) struct Accelerator<'a> {
 }
 
 impl<'a> Accelerator<'a> {
-    /// The accelerator of the plan's host. Measures what an access to a register takes.
+    /// The accelerator of the plan's host. Measures the time of an access to a register.
     ///
     /// # Errors
     /// A plan with several hosts or accelerators.
@@ -147,12 +147,12 @@ impl Executor for Accelerator<'_> {
         Ok(CommandResult {
             time_ps: ended.time_ps,
             pages: ended.pages,
-            counts: COUNTED.into_iter().filter_map(count).collect(),
+            counts: COUNTERS.into_iter().filter_map(count).collect(),
         })
     }
 }
 
-/// Accesses to a register: when a store was issued and when it had arrived, and what a load took.
+/// Measured accesses to a register: issue and arrival of a store, and latency of a load.
 #[derive(Default)]
 struct Probe(Mutex<[u64; 3]>);
 
@@ -161,7 +161,7 @@ impl Probe {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[at] = time;
     }
 
-    /// What an access takes: there, and there and back.
+    /// Time of an access in picoseconds: of the request, and of the round trip.
     fn register_ps(&self) -> (u64, u64) {
         let [issued, arrived, both] = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (arrived.saturating_sub(issued), both)
@@ -173,16 +173,16 @@ impl Code for Probe {
         match place {
             ExecutionPlace::Core { core: 0 } => vec![Thread::new(move |t| async move {
                 self.set(0, t.time().await);
-                t.mmio_write(0, command::GO, 1).await;
+                t.mmio_write(0, command::START, 1).await;
                 let begin = t.time().await;
-                t.mmio_read(0, command::GO).await;
+                t.mmio_read(0, command::START).await;
                 self.set(2, t.time().await - begin);
             })],
             ExecutionPlace::Element {
                 accelerator: 0,
                 element: 0,
             } => vec![Thread::new(move |t| async move {
-                t.mmio_await(0, command::GO, 0).await;
+                t.mmio_await(0, command::START, 0).await;
                 self.set(1, t.time().await);
             })],
             _ => Vec::new(),
@@ -190,20 +190,20 @@ impl Code for Probe {
     }
 }
 
-/// Threads that are written here.
+/// Threads whose code is in this crate.
 trait Code: Send + Sync + 'static {
-    /// Refuses a system that they do not fit.
+    /// Refuses a system that the threads do not support.
     ///
     /// # Errors
-    /// What does not fit.
+    /// Description of the unsupported part.
     fn check(&self, _ctx: &ThreadContext) -> Result<(), String> {
         Ok(())
     }
     /// Writes the initial contents of memory.
     fn prepare(&self, _ctx: &ThreadContext, _image: &Image) {}
-    /// The threads of a core or an element.
+    /// The threads of a core or a processing element.
     fn threads(self: Arc<Self>, ctx: &ThreadContext, place: ExecutionPlace) -> Vec<Thread>;
-    /// Takes what memory has when all have ended.
+    /// Reads the contents of memory after all threads have ended.
     fn take(&self, _ctx: &ThreadContext, _image: &Image) {}
 }
 

@@ -17,13 +17,13 @@ use cxlab_vm::qemu::Version;
 use super::super::failure::Failure;
 use super::RunArgs;
 
-/// Least and most memory of a guest's own, in MiB: a kernel and its initial file system need
-/// some, and this machine must have the rest.
+/// Limits of a guest's own memory, in MiB. The kernel and its initial file system need the least, and this machine must
+/// provide the most.
 const MEMORY_MIB: (u64, u64) = (512, 8192);
-/// Programs that the guest has besides its own.
+/// Programs of other packages in the guest.
 const TOOLS: [&str; 5] = ["cxl", "ndctl", "daxctl", "numactl", "sh"];
 
-/// The core that the scenario gives the host, or the one that hosts without any are taken to have.
+/// The core of the host in the scenario, or the default core of hosts without one.
 fn core(plan: &Plan, host: usize) -> CoreParams {
     let group = &plan.scenario.hosts[plan.hosts[host].group];
     let issue = match &group.kind {
@@ -37,7 +37,7 @@ fn core(plan: &Plan, host: usize) -> CoreParams {
     }
 }
 
-/// A core of a processor, with the last-level cache as its own. The way to that cache and back is part of its time.
+/// A core of a processor, with the last-level cache as a private one. Its access time includes the path to that cache.
 fn core_of(processor: &ProcessorParams) -> CoreParams {
     let llc = CacheLevel {
         size: processor.llc.size,
@@ -52,7 +52,7 @@ fn core_of(processor: &ProcessorParams) -> CoreParams {
     }
 }
 
-/// Its processors, and how much each does at once.
+/// The guest's processors, with the limits of each.
 pub(super) fn processors(plan: &Plan, host: usize, cpus: u32) -> Processors {
     let core = core(plan, host);
     Processors {
@@ -64,7 +64,7 @@ pub(super) fn processors(plan: &Plan, host: usize, cpus: u32) -> Processors {
     }
 }
 
-/// What the guest is given. `shares` says by window which memory it shares with other guests.
+/// The machine of a guest. `shares` has the memory shared with other guests, by window.
 pub(super) fn machine(
     plan: &Plan,
     host: usize,
@@ -134,7 +134,7 @@ fn behind_switch(plan: &Plan, device: usize) -> bool {
     })
 }
 
-/// What a reader of the report should know of how the scenario became a guest.
+/// Notes for the report on differences between the scenario and the guest.
 pub(super) fn notes(plan: &Plan, host: usize) -> Vec<String> {
     let mut notes = Vec::new();
     let group = &plan.scenario.hosts[plan.hosts[host].group];
@@ -172,9 +172,9 @@ pub(super) fn notes(plan: &Plan, host: usize) -> Vec<String> {
 
 /// A memory that the program is bound to.
 pub(super) struct Binding {
-    /// What users call it.
+    /// Name for users.
     pub(super) name: String,
-    /// What the guest's script takes: a window's number, `local` or `any`.
+    /// Word of the guest's script: a window's number, `local` or `any`.
     pub(super) word: String,
 }
 
@@ -223,7 +223,7 @@ impl Binding {
     }
 }
 
-/// The script that the guest's first process reads to set up its memory. It has numbers and fixed words, and
+/// The script that the guest's first process reads to set up its memory. The script contains numbers and fixed words, but
 /// no text of the user.
 pub(super) fn boot_script(machine: &Machine, version: Version, args: &RunArgs) -> String {
     let flag = |on: bool| u8::from(on);
@@ -253,14 +253,14 @@ pub(super) fn boot_script(machine: &Machine, version: Version, args: &RunArgs) -
     text
 }
 
-/// The part of the initial file system that is the machine's.
+/// The part of the initial file system that depends on the machine alone.
 pub(super) fn boot_archive(script: &str) -> Vec<u8> {
     let mut archive = Archive::default();
     archive.file("cxlab/boot", script.as_bytes(), false);
     archive.finish()
 }
 
-/// What the guest's first process reads to run programs; `fresh` are windows whose storage is empty.
+/// The script that the guest's first process reads to run programs. `fresh` has the windows whose storage is empty.
 pub(super) fn run_script(host: &str, bindings: &[Binding], fresh: &[usize]) -> String {
     // Names of hosts have only a to z, digits, `-` and `_`.
     let mut text = format!("export CXLAB_HOST={host}\nmake_runs() {{\n");
@@ -274,7 +274,7 @@ pub(super) fn run_script(host: &str, bindings: &[Binding], fresh: &[usize]) -> S
     text
 }
 
-/// What this run alone has, but for its script: the program, its arguments, files.
+/// Archive of a run without its script: the program, its arguments, and files.
 pub(super) fn run_archive(command: &[OsString], files: &[String]) -> Result<Archive, Failure> {
     let mut archive = Archive::default();
     let mut known = BTreeSet::new();
@@ -308,9 +308,9 @@ pub(super) fn run_archive(command: &[OsString], files: &[String]) -> Result<Arch
 }
 
 /// Deepest nesting of folders that are copied: a link may lead back to a folder that has it.
-const DEEPEST: u32 = 32;
+const MAX_DEPTH: u32 = 32;
 
-/// Adds a file, or a folder with all that it holds.
+/// Adds a file, or a folder with its contents.
 fn take_along(archive: &mut Archive, from: &Path, to: &str, depth: u32) -> Result<(), Failure> {
     let wrong =
         |error: std::io::Error| Failure::mistake(format!("--file {}: {error}", from.display()));
@@ -318,9 +318,9 @@ fn take_along(archive: &mut Archive, from: &Path, to: &str, depth: u32) -> Resul
         archive.file(to, &std::fs::read(from).map_err(wrong)?, true);
         return Ok(());
     }
-    if depth == DEEPEST {
+    if depth == MAX_DEPTH {
         return Err(Failure::mistake(format!(
-            "--file {}: found folders in folders; allowed: {DEEPEST}",
+            "--file {}: found folders in folders; allowed: {MAX_DEPTH}",
             from.display()
         )));
     }
@@ -329,7 +329,7 @@ fn take_along(archive: &mut Archive, from: &Path, to: &str, depth: u32) -> Resul
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths {
-        // A link that leads nowhere, a socket and the like are nothing that can be taken along.
+        // Broken links, sockets and the like are skipped.
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };

@@ -14,7 +14,7 @@ use super::accelerator::Accelerator;
 
 /// Most guests: each is a QEMU with memory and at least one busy processor of this machine.
 const MOST_GUESTS: usize = 8;
-/// Longest window: latencies in the fabric are less by far.
+/// Longest window between guests, far above latencies in the fabric.
 const LONGEST_WINDOW: Picos = Picos::from_nanos(1_000_000);
 
 /// The numbers of the hosts that are guests, in the scenario's order.
@@ -58,7 +58,7 @@ fn number(plan: &Plan, option: &str, name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// What only one guest or only several can be asked for.
+/// Refuses options that need one guest, or several.
 pub(super) fn check_options(guests: usize, args: &RunArgs) -> Result<(), Failure> {
     if guests > 1 && args.host_clock {
         return Err(Failure::mistake(
@@ -82,7 +82,7 @@ pub(super) fn check_options(guests: usize, args: &RunArgs) -> Result<(), Failure
     }
 }
 
-/// What is skipped is skipped once: from a guest's first region of interest on, all is counted.
+/// Refuses `--from-roi` and `--from-save` with several memories, because time is only skipped before a guest's first region.
 pub(super) fn check_roi(memories: usize, args: &RunArgs) -> Result<(), Failure> {
     match memories {
         several @ 2.. if args.skips() => {
@@ -95,7 +95,7 @@ pub(super) fn check_roi(memories: usize, args: &RunArgs) -> Result<(), Failure> 
     }
 }
 
-/// The accelerator of the only guest, if it has one. It has no time before a program begins.
+/// The accelerator of the only guest, if it has one.
 pub(super) fn accelerator<'a>(
     plan: &'a Plan,
     args: &RunArgs,
@@ -113,7 +113,7 @@ pub(super) fn accelerator<'a>(
     Accelerator::new(plan, Duration::from_secs(args.timeout)).map(Some)
 }
 
-/// What guests that share memory cannot be asked for.
+/// Refuses options that guests with shared memory do not support.
 pub(super) fn check_shares(memory: &PlanMemory, args: &RunArgs) -> Result<(), Failure> {
     if memory.shared_regions().is_empty() {
         return Ok(());
@@ -137,7 +137,7 @@ pub(super) fn check_shares(memory: &PlanMemory, args: &RunArgs) -> Result<(), Fa
     Ok(())
 }
 
-/// By window of a guest: the memory that it shares with others.
+/// The memory shared with other guests, by window of a guest.
 pub(super) fn shares(memory: &PlanMemory, guest: usize) -> Vec<Option<Share>> {
     let numbers = memory.host_shared_memory(guest).iter();
     let share = |number: &usize| Share {
@@ -147,14 +147,14 @@ pub(super) fn shares(memory: &PlanMemory, guest: usize) -> Vec<Option<Share>> {
     numbers.map(|number| number.as_ref().map(share)).collect()
 }
 
-/// Memory that no region shares is a guest's own: none of it may be another's.
+/// Checks that memory outside of shared regions belongs to one guest only.
 pub(super) fn check_memory(
     plan: &Plan,
     chosen: &[usize],
     memory: &PlanMemory,
 ) -> Result<(), Failure> {
     let first = plan.hosts.len();
-    // By device: host, and its addresses there.
+    // Device, host, and the host's address range on the device.
     let mut taken: Vec<(usize, usize, u64, u64)> = Vec::new();
     for (guest, host) in chosen.iter().enumerate() {
         let windows = plan.hosts[*host].map.windows().iter();
@@ -183,7 +183,7 @@ pub(super) fn check_memory(
     Ok(())
 }
 
-/// Values `HOST=VALUE` of an option, and those without a host, as one of the guests takes them.
+/// Values of an option for one guest: `HOST=VALUE` of its host, and values without a host.
 fn of_host<'a>(plan: &Plan, host: usize, values: &'a [String]) -> Vec<&'a str> {
     let mut own = Vec::new();
     let mut common = Vec::new();
@@ -197,7 +197,7 @@ fn of_host<'a>(plan: &Plan, host: usize, values: &'a [String]) -> Vec<&'a str> {
     if own.is_empty() { common } else { own }
 }
 
-/// Memories of hosts must be of those that are guests.
+/// Checks that `--memory HOST=NAME` names hosts that are guests.
 pub(super) fn check_memories(plan: &Plan, chosen: &[usize], args: &RunArgs) -> Result<(), Failure> {
     for value in &args.memory {
         let name = value.split_once('=').map(|(name, _)| name);
@@ -217,7 +217,7 @@ pub(super) fn check_memories(plan: &Plan, chosen: &[usize], args: &RunArgs) -> R
 /// The memories that a guest's program is bound to in turn.
 pub(super) fn memories<'a>(plan: &Plan, host: usize, args: &'a RunArgs) -> Vec<&'a str> {
     match of_host(plan, host, &args.memory) {
-        // Only others were named.
+        // Only other hosts were named.
         none if none.is_empty() => vec!["all"],
         some => some,
     }

@@ -6,7 +6,7 @@ use cxlab_vm::memory::{
     GuestLineAddr, LineRequest, Memory, SharedLine, SnoopCounts, StuckBackend, Ticket,
 };
 
-/// The analytic form's stages and stations, and the media themselves, behind the seam of `cxlab-vm`.
+/// The analytic form's stages and stations with real memory backends, as a [`Memory`] of `cxlab-vm`.
 pub struct GuestMemory(pub PlanMemory);
 
 fn line(place: GuestLineAddr) -> GuestLine {

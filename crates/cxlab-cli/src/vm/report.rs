@@ -15,33 +15,33 @@ use serde_json::{Value, json};
 
 use super::guest::Binding;
 
-/// What both forms of the report are made from.
+/// Contents of the report, for both of its forms.
 pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
     pub(super) image: &'a Image,
     pub(super) version: Version,
-    /// How far guests may be ahead of each other.
+    /// Largest time by which a guest may be ahead of another.
     pub(super) window: Picos,
-    pub(super) late: GuestSkew,
+    pub(super) skew: GuestSkew,
     pub(super) guests: Vec<Facts<'a>>,
 }
 
-/// What is reported of one guest.
+/// Contents of the report for one guest.
 pub(super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
     pub(super) host: usize,
     pub(super) pools: &'a [String],
-    /// By pool: constant time of the way there and back.
+    /// Constant round-trip time by pool, in picoseconds.
     pub(super) ways_ps: &'a [u64],
     pub(super) bindings: &'a [Binding],
-    /// Whether it shares memory with other guests.
+    /// Whether the guest shares memory with other guests.
     pub(super) shares: bool,
     pub(super) accelerator: bool,
     pub(super) result: &'a Result<Outcome, SessionError>,
     pub(super) notes: Vec<String>,
 }
 
-/// Regions of interest of a program that are in the table; the report has all.
+/// Most regions of interest of a program in the table. The JSON report has all.
 const MOST_SHOWN: usize = 8;
 
 /// Seconds of simulated time.
@@ -88,7 +88,7 @@ fn accelerator_json(counts: &Counts) -> Value {
     value
 }
 
-/// One line: what the guest's clock was.
+/// A line on the guest's clock.
 pub(super) fn clock(outcome: &Outcome) -> String {
     match outcome.clock {
         ClockState::Simulated => format!("simulated time (clock source {})", outcome.clocksource),
@@ -99,7 +99,7 @@ pub(super) fn clock(outcome: &Outcome) -> String {
 }
 
 impl Report<'_> {
-    /// Everything, for programs.
+    /// The report as JSON.
     pub(super) fn json(&self) -> Value {
         let mut report = json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -113,9 +113,9 @@ impl Report<'_> {
             [one] => one.json(),
             several => json!({
                 "window_ns": self.window.0 as f64 / 1e3,
-                "events": self.late.events,
-                "late_events": self.late.late,
-                "most_late_ns": self.late.most_ps as f64 / 1e3,
+                "events": self.skew.events,
+                "late_events": self.skew.late_events,
+                "most_late_ns": self.skew.max_late_ps as f64 / 1e3,
                 "guests": several.iter().map(Facts::json).collect::<Vec<_>>(),
             }),
         };
@@ -126,7 +126,7 @@ impl Report<'_> {
         report
     }
 
-    /// What a user reads.
+    /// The report as text.
     pub(super) fn text(&self) -> String {
         let several = self.guests.len() > 1;
         let mut text = String::from("\n");
@@ -137,9 +137,9 @@ impl Report<'_> {
             text.push_str(&format!(
                 "  in step: {} ns; {} of {} requests and answers came late, by {} ns at most\n",
                 self.window.0 as f64 / 1e3,
-                self.late.late,
-                self.late.events,
-                self.late.most_ps as f64 / 1e3
+                self.skew.late_events,
+                self.skew.events,
+                self.skew.max_late_ps as f64 / 1e3
             ));
         }
         text.push('\n');
@@ -262,7 +262,7 @@ impl Facts<'_> {
         value
     }
 
-    /// A line for each program: what it did with memory that guests share.
+    /// A line for each program, with its accesses to memory that guests share.
     fn shared_text(&self) -> String {
         let runs = self.result.iter().flat_map(|outcome| &outcome.runs);
         let lines = runs.filter(|_| self.shares).map(|run| {
@@ -283,7 +283,7 @@ impl Facts<'_> {
         lines.collect()
     }
 
-    /// A line for each program that used the accelerator: what that did.
+    /// A line for each program that used the accelerator, with its commands.
     fn accelerator_text(&self) -> String {
         let runs = self.result.iter().flat_map(|outcome| &outcome.runs);
         let used = runs.filter(|run| run.span.device.commands > 0);
@@ -306,7 +306,7 @@ impl Facts<'_> {
         lines.collect()
     }
 
-    /// How the guest came and went.
+    /// Boot, restore and total times of the guest.
     fn heading(&self, several: bool) -> String {
         let name = match several {
             true => format!("{} (vm), `{}`", self.plan.scenario.name, self.host_name()),

@@ -36,7 +36,7 @@ use super::memory::GuestMemory;
 use super::report::{Facts, Report};
 use super::{BuildArgs, Common, RunArgs, VmCommand};
 
-/// Carries out a command.
+/// Executes a subcommand of `cxlab vm`.
 pub(in super::super) fn vm(command: VmCommand) -> Result<(), Failure> {
     match command {
         VmCommand::Build(args) => make(&args),
@@ -88,7 +88,7 @@ fn make(args: &BuildArgs) -> Result<(), Failure> {
     let quiet = args.common.quiet;
     let mut tell = |what: &str| {
         if !quiet {
-            // Only news; nothing depends on whether it can be shown.
+            // A progress message that cannot be printed is no failure.
             let _ = print(&format!("{what}\n"));
         }
     };
@@ -103,7 +103,7 @@ fn make(args: &BuildArgs) -> Result<(), Failure> {
     ))
 }
 
-/// Everything that all guests of a run have in common.
+/// State that all guests of a run share.
 struct CommonSetup<'a> {
     args: &'a RunArgs,
     plan: &'a Plan,
@@ -113,7 +113,7 @@ struct CommonSetup<'a> {
     image: Image,
     qemu: InstalledQemu,
     several: bool,
-    /// That of the only guest, if it has one.
+    /// Accelerator of the only guest, if it has one.
     accelerator: Option<Accelerator<'a>>,
 }
 
@@ -125,10 +125,11 @@ struct ReadyGuest {
     bindings: Vec<Binding>,
     pools: Vec<String>,
     ways_ps: Vec<u64>,
-    /// What it brings along, until it is written.
+    /// Archive of the run's own files, until it is written.
     own: Archive,
 }
 
+/// Checks the options, prepares all guests, and runs them.
 fn run(args: &RunArgs) -> Result<(), Failure> {
     let loaded = changed(&args.scenario, args.set.clone())?;
     let plan = &loaded.plan;
@@ -168,7 +169,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     });
     let failed =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
-    // Nobody else writes to it while the guests run.
+    // The lock keeps other runs from writing to the folder.
     let folder = open_folder(&dir, &["report.json"])?;
     let dir = std::path::absolute(&dir).map_err(failed)?;
     let ready = CommonSetup {
@@ -185,6 +186,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 impl CommonSetup<'_> {
+    /// Runs the prepared guests, and writes and prints the report.
     fn run(
         &self,
         parts: &mut [ReadyGuest],
@@ -196,7 +198,7 @@ impl CommonSetup<'_> {
         let parts = &*parts;
         let together = prepared.and_then(|kept| self.guests(parts, &kept, memory));
         for part in parts {
-            // It was for this run alone.
+            // The archive was for this run alone.
             let _ = std::fs::remove_file(self.file(part, "run", ".cpio"));
         }
         let mut together = together?;
@@ -225,7 +227,7 @@ impl CommonSetup<'_> {
             image: &self.image,
             version: self.qemu.version,
             window: args.window.unwrap_or_default(),
-            late: together.late,
+            skew: together.skew,
             guests: facts.collect(),
         };
         let mut files = vec![("report.json".to_owned(), json(&report.json())?)];
@@ -248,12 +250,12 @@ impl CommonSetup<'_> {
         self.code(parts, together)
     }
 
-    /// What guests are made from; writes what they bring along.
+    /// Finds snapshots and storage of the guests, and writes their archives.
     fn prepare(&self, parts: &mut [ReadyGuest]) -> Result<Vec<GuestOrigin>, Failure> {
         let mut kept = Vec::new();
         for part in parts {
             let snapshot = match self.args.from_save {
-                // It is saved when its files are there.
+                // The guest is saved after its files are written.
                 true => None,
                 false => self.saved(part)?,
             };
@@ -281,7 +283,7 @@ impl CommonSetup<'_> {
         Ok(kept)
     }
 
-    /// How the command ends: as the first guest that failed, or the first program that did.
+    /// Result of the command: that of the first guest that failed, or of the first program that failed.
     fn code(&self, parts: &[ReadyGuest], together: GuestOutcomes) -> Result<(), Failure> {
         let mut code = None;
         for (part, result) in parts.iter().zip(together.guests) {
@@ -334,7 +336,7 @@ impl CommonSetup<'_> {
         notes
     }
 
-    /// A guest's file among those that are written: with its name, where there are several.
+    /// Name of a guest's output file, with the name of its host if there are several.
     fn name(&self, part: &ReadyGuest, stem: &str, end: &str) -> String {
         match self.several {
             true => format!("{stem}-{}{end}", self.plan.hosts[part.host].name),
@@ -346,7 +348,7 @@ impl CommonSetup<'_> {
         self.dir.join(self.name(part, stem, end))
     }
 
-    /// The guests' run, from their boots or from guests that were saved when they waited.
+    /// Runs the guests, booted or restored from snapshots.
     fn guests(
         &self,
         parts: &[ReadyGuest],
@@ -389,11 +391,11 @@ impl CommonSetup<'_> {
             })
             .collect();
         let show = |guest: usize, text: &str| match self.several {
-            true => self.tell(&format!(
+            true => self.print(&format!(
                 "{}: {text}\n",
                 self.plan.hosts[parts[guest].host].name
             )),
-            false => self.tell(&format!("{text}\n")),
+            false => self.print(&format!("{text}\n")),
         };
         let window = args.window.unwrap_or_default().0;
         let devices = parts.iter().map(|_| {
@@ -402,7 +404,7 @@ impl CommonSetup<'_> {
         });
         let together = session::run(&starts, devices.collect(), memory, window, &show);
         for part in parts {
-            // It is there only where the guest was booted.
+            // The file only exists if the guest was booted.
             let _ = std::fs::remove_file(self.file(part, "initrd", ""));
         }
         let explained = |error, snapshot: Option<&Snapshot>| match (error, snapshot) {
@@ -417,18 +419,18 @@ impl CommonSetup<'_> {
         let guests = together.guests.into_iter().zip(kept);
         let guests = guests.map(|(mut result, kept)| {
             if let (Ok(outcome), true) = (&mut result, args.skips()) {
-                // It began by another clock.
+                // The program began by another clock.
                 outcome.runs.iter_mut().for_each(|run| run.guest_s = None);
             }
             result.map_err(|error| explained(error, kept.snapshot.as_ref()))
         });
         Ok(GuestOutcomes {
             guests: guests.collect(),
-            late: together.late,
+            skew: together.skew,
         })
     }
 
-    /// The contents of a guest's windows.
+    /// Files with the contents of a guest's windows.
     fn storage(
         &self,
         part: &ReadyGuest,
@@ -442,7 +444,7 @@ impl CommonSetup<'_> {
         let windows = part.machine.windows.iter().enumerate();
         windows
             .map(|(at, window)| {
-                // Others are not used in this run.
+                // Other windows are not used in this run.
                 let bound = |one: &Binding| one.word == at.to_string();
                 if !part.bindings.iter().any(bound) {
                     return Ok(None);
@@ -460,7 +462,7 @@ impl CommonSetup<'_> {
             .collect()
     }
 
-    /// The guest that waits, saved now if it was not yet; none where it is to be booted.
+    /// Snapshot of the guest that waits for its program, saved now if there is none. `None` with `--boot`.
     fn saved(&self, part: &ReadyGuest) -> Result<Option<Snapshot>, Failure> {
         let script = boot_script(&part.machine, self.qemu.version, self.args);
         if self.args.boot {
@@ -471,23 +473,23 @@ impl CommonSetup<'_> {
         if let Some(snapshot) = Snapshot::find(&self.cache, &name) {
             return Ok(Some(snapshot));
         }
-        self.tell("booting the guest; it is saved for later runs\n");
+        self.print("booting the guest; it is saved for later runs\n");
         self.save(part, &script, (&name, None), SaveAt::Ready)
             .map(Some)
     }
 
-    /// The guest that waits where its program said `save`, with all that the program brought along.
+    /// Snapshot of the guest at its program's `save`, with the program's files.
     fn saved_by(&self, part: &ReadyGuest, run: &Path, brought: &[u8]) -> Result<Snapshot, Failure> {
         let script = boot_script(&part.machine, self.qemu.version, self.args);
         let name = self.snapshot_name(part, &script, &snapshot::sum(brought));
         if let Some(snapshot) = Snapshot::find(&self.cache, &name) {
             return Ok(snapshot);
         }
-        self.tell("booting the guest; it is saved for later runs where its program says `save`\n");
+        self.print("booting the guest; it is saved for later runs where its program says `save`\n");
         self.save(part, &script, (&name, Some(run)), SaveAt::Program)
     }
 
-    /// The name of what a guest can see of its machine, and of what its program brought along.
+    /// Name of a snapshot, by the guest's machine and the program's files.
     fn snapshot_name(&self, part: &ReadyGuest, script: &str, brought: &str) -> String {
         let hardware = hardware(
             &part.machine,
@@ -573,8 +575,8 @@ impl CommonSetup<'_> {
         arguments(machine, self.qemu.version, files, clock)
     }
 
-    /// What cannot be shown is in the report.
-    fn tell(&self, text: &str) {
+    /// Prints text unless `--quiet`. A failure to print is ignored, because the report has the same content.
+    fn print(&self, text: &str) {
         if !self.args.common.quiet {
             let _ = print(text);
         }
@@ -586,15 +588,15 @@ impl CommonSetup<'_> {
     }
 }
 
-/// What a guest is made from.
+/// Snapshot and storage that a guest starts from.
 struct GuestOrigin {
-    /// None where it boots.
+    /// `None` if the guest is booted.
     snapshot: Option<Snapshot>,
-    /// By window, where it is persistent and used.
+    /// By window: its storage, if the window is persistent and used.
     storage: Vec<Option<Storage>>,
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -66,14 +66,14 @@ fn all_mistakes_of_a_scenario_are_reported_at_once() {
     check("schema.toml", &schema, &says, 4);
     let values = changed(
         BASE,
-        r#"lanes = 16 -> duplex = "half" && "16 GiB" -> "16 MiB" && "256 B" -> "100 B" && read_ratio = 0.5 -> read_ratio = 2.0
+        r#"lanes = 16 -> duplex = "half" && "16 GiB" -> "16 MiB" && "256 B" -> "100 B" && read_ratio = 0.5 -> offset = "100 B"
             && requests = 500 -> duration = "0 ns" && name = "host" -> name = "h h""#,
     );
     let says = [
         "fabric.link.duplex",
         "devices[0].capacity",
         "address_map.granularity",
-        "hosts[0].workload.read_ratio",
+        "hosts[0].workload.offset",
         "measure.duration",
         "hosts[0].name",
     ];

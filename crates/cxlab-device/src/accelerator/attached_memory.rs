@@ -32,7 +32,7 @@ use super::dcoh::{AcceleratorDcohStats, Dcoh};
 use super::{Accelerator, MEDIUM};
 use crate::controller::line_request;
 
-/// A line in the cache of the device's own memory.
+/// A line in the cache of the attached memory.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct DmcWay {
     pub(super) dirty: bool,
@@ -86,8 +86,7 @@ struct DataWaiter {
 pub struct AttachedMemoryConfig {
     /// The medium that stores the lines.
     pub backend: Box<dyn MemoryBackend>,
-    /// Interleave set of the window of host physical addresses, and the device's
-    /// number among its targets.
+    /// Interleave set of the window of host physical addresses, and the device's number among its targets.
     pub decoder: (InterleaveSet, u32),
     /// Capacity in lines.
     pub lines: u64,
@@ -101,8 +100,7 @@ pub struct AttachedMemoryConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachedMemoryClass {
-    /// The host. The device recalls lines that the host may hold over CXL.cache, and
-    /// keeps bias by page.
+    /// The host. The device recalls lines that the host may hold over CXL.cache, and keeps bias by page.
     #[default]
     HdmD,
     /// The device, by back-invalidation. It tracks for each line whether the host may hold it.
@@ -307,52 +305,53 @@ impl AttachedMemory {
 impl Accelerator {
     #[inline]
     pub(super) fn owns_line(&self, line: LineAddr) -> bool {
-        self.own_memory
+        self.attached_memory
             .as_ref()
-            .is_some_and(|own_memory| own_memory.owns(line))
+            .is_some_and(|attached_memory| attached_memory.owns(line))
     }
 
-    /// Whether the host may hold a line of the device's own memory.
+    /// Whether the host may hold a line of the attached memory.
     pub(super) fn is_host_biased(&self, line: LineAddr) -> bool {
-        let own_memory = self.own_memory.as_ref();
-        own_memory.is_some_and(|own_memory| own_memory.bias.is_host(own_memory.number(line)))
+        let attached_memory = self.attached_memory.as_ref();
+        attached_memory.is_some_and(|memory| memory.bias.is_host(memory.number(line)))
     }
 
     /// Flips the page of a line on behalf of a driver. The device refuses if the line is not in its
     /// memory, if the memory has no bias (HDM-DB), or if the device itself is flipping the page.
     pub(super) fn flip_by_software(&mut self, line: LineAddr, to_host: bool) {
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        match own_memory.owns(line) && own_memory.dcoh.is_none() {
-            true => own_memory
+        match attached_memory.owns(line) && attached_memory.dcoh.is_none() {
+            true => attached_memory
                 .bias
-                .flip_by_software(own_memory.number(line), to_host),
-            false => own_memory.bias.stats.refused += 1,
+                .flip_by_software(attached_memory.number(line), to_host),
+            false => attached_memory.bias.stats.refused += 1,
         }
     }
 
     /// Records that the host no longer holds a line.
     pub(super) fn flipped(&mut self, line: LineAddr) {
-        if let Some(own_memory) = &mut self.own_memory {
-            let number = own_memory.number(line);
-            own_memory.bias.left(number);
+        if let Some(attached_memory) = &mut self.attached_memory {
+            let number = attached_memory.number(line);
+            attached_memory.bias.left(number);
         }
     }
 
-    /// Performs an access to a line of the device's own memory in device bias.
+    /// Performs an access to a line of the attached memory in device bias.
     pub(super) fn local(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime) {
         let now = ctx.now();
         let line = access.line();
         let hit = self.cycles(self.params.cache.hit_cycles);
         let atomic = self.cycles(self.params.atomic_cycles);
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let Some(slot) = own_memory.dmc.access(line) else {
-            own_memory.stats.dmc_misses += 1;
-            let is_requested = own_memory.waiters.iter().any(|waiter| waiter.line == line);
-            own_memory.waiters.push(DataWaiter {
+        let Some(slot) = attached_memory.dmc.access(line) else {
+            attached_memory.stats.dmc_misses += 1;
+            let mut waiters = attached_memory.waiters.iter();
+            let is_requested = waiters.any(|waiter| waiter.line == line);
+            attached_memory.waiters.push(DataWaiter {
                 line,
                 access: *access,
                 begun: begun.0,
@@ -362,8 +361,8 @@ impl Accelerator {
             }
             return;
         };
-        own_memory.stats.dmc_hits += 1;
-        let way = &mut own_memory.dmc[slot];
+        attached_memory.stats.dmc_hits += 1;
+        let way = &mut attached_memory.dmc[slot];
         let mut completes = now + hit;
         way.dirty |= access.kind.writes();
         if access.kind == AccessKind::Atomic {
@@ -382,10 +381,10 @@ impl Accelerator {
         line: LineAddr,
         write: bool,
     ) {
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        own_memory.writes += u32::from(matches!(kind, MediumRequestKind::WriteBack));
+        attached_memory.writes += u32::from(matches!(kind, MediumRequestKind::WriteBack));
         let request = MediumRequest {
             kind,
             line,
@@ -393,8 +392,8 @@ impl Accelerator {
             since: ctx.now().0,
             accepted: 0,
         };
-        let id = own_memory.open(request);
-        own_memory.waiting.push_back(id);
+        let id = attached_memory.open(request);
+        attached_memory.waiting.push_back(id);
         self.feed_medium(ctx);
     }
 
@@ -402,17 +401,17 @@ impl Accelerator {
     pub(super) fn pass_modified(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &ReceivedMessage) {
         self.release(ctx, received);
         let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let id = own_memory.open(MediumRequest {
+        let id = attached_memory.open(MediumRequest {
             kind: MediumRequestKind::Passed(*received),
             line: LineAddr(received.message.hpa.0 / LINE_BYTES),
             write: false,
             since: ctx.now().0,
             accepted: ctx.now().0,
         });
-        own_memory.done.push(Completion { id, at });
+        attached_memory.done.push(Completion { id, at });
         self.wake_medium(ctx);
     }
 
@@ -420,29 +419,29 @@ impl Accelerator {
     fn feed_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         loop {
-            let Some(own_memory) = &mut self.own_memory else {
+            let Some(attached_memory) = &mut self.attached_memory else {
                 return;
             };
-            let Some(id) = own_memory.waiting.front().copied() else {
+            let Some(id) = attached_memory.waiting.front().copied() else {
                 break;
             };
             let MediumRequest {
                 kind, line, write, ..
-            } = own_memory.requests[id as usize];
-            if !own_memory.backend.can_accept(now, write) {
+            } = attached_memory.requests[id as usize];
+            if !attached_memory.backend.can_accept(now, write) {
                 break;
             }
-            own_memory.waiting.pop_front();
-            own_memory.requests[id as usize].accepted = now.0;
-            let dpa = own_memory.dpa(line).unwrap_or(Dpa(0));
+            attached_memory.waiting.pop_front();
+            attached_memory.requests[id as usize].accepted = now.0;
+            let dpa = attached_memory.dpa(line).unwrap_or(Dpa(0));
             let request = line_request(id, dpa, write);
-            if let Some(at) = own_memory.backend.enqueue(now, request) {
+            if let Some(at) = attached_memory.backend.enqueue(now, request) {
                 // The completion time is known: a wake-up handles the completion then.
-                own_memory.done.push(Completion { id, at });
+                attached_memory.done.push(Completion { id, at });
             }
             match kind {
                 MediumRequestKind::Host(received) => self.release(ctx, &received),
-                MediumRequestKind::WriteBack => own_memory.writes -= 1,
+                MediumRequestKind::WriteBack => attached_memory.writes -= 1,
                 MediumRequestKind::Fill(_)
                 | MediumRequestKind::Passed(_)
                 | MediumRequestKind::Free => {}
@@ -453,52 +452,54 @@ impl Accelerator {
 
     fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let known = own_memory
+        let known = attached_memory
             .done
             .iter()
             .map(|completion| completion.at.0)
             .min();
-        let event = own_memory
+        let event = attached_memory
             .backend
             .next_event()
             .map_or(u64::MAX, |event| event.0);
         let time = event.min(known.unwrap_or(u64::MAX)).max(now);
-        if time < own_memory.wake && time != u64::MAX {
-            own_memory.wake = time;
+        if time < attached_memory.wake && time != u64::MAX {
+            attached_memory.wake = time;
             ctx.wake_at(SimTime(time), MEDIUM);
         }
     }
 
     pub(super) fn medium_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        if own_memory.wake <= now.0 {
-            own_memory.wake = u64::MAX;
+        if attached_memory.wake <= now.0 {
+            attached_memory.wake = u64::MAX;
         }
-        if own_memory
+        if attached_memory
             .backend
             .next_event()
             .is_some_and(|event| event <= now)
         {
-            own_memory.backend.advance(now, &mut own_memory.done);
+            attached_memory
+                .backend
+                .advance(now, &mut attached_memory.done);
         }
         let mut index = 0;
-        while let Some(own_memory) = &mut self.own_memory
-            && index < own_memory.done.len()
+        while let Some(attached_memory) = &mut self.attached_memory
+            && index < attached_memory.done.len()
         {
-            if own_memory.done[index].at > now {
+            if attached_memory.done[index].at > now {
                 index += 1;
                 continue;
             }
-            let Completion { id, .. } = own_memory.done.remove(index);
-            let request = own_memory.requests[id as usize];
-            own_memory.requests[id as usize].kind = MediumRequestKind::Free;
-            own_memory.free.push(id);
+            let Completion { id, .. } = attached_memory.done.remove(index);
+            let request = attached_memory.requests[id as usize];
+            attached_memory.requests[id as usize].kind = MediumRequestKind::Free;
+            attached_memory.free.push(id);
             self.medium_done(ctx, &request);
         }
         self.feed_medium(ctx);
@@ -507,9 +508,9 @@ impl Accelerator {
 
     /// Continues stalled fills while the write buffer has free slots.
     fn fill_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some(own_memory) = &mut self.own_memory
-            && own_memory.writes < own_memory.write_places
-            && let Some(request) = own_memory.stalled.pop_front()
+        while let Some(attached_memory) = &mut self.attached_memory
+            && attached_memory.writes < attached_memory.write_places
+            && let Some(request) = attached_memory.stalled.pop_front()
         {
             self.filled(ctx, request.line, &request);
         }
@@ -518,14 +519,14 @@ impl Accelerator {
     fn medium_done(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &MediumRequest) {
         match request.kind {
             MediumRequestKind::Host(received) | MediumRequestKind::Passed(received) => {
-                let mut answer = received.message;
-                let stages = &mut answer.stages;
+                let mut response = received.message;
+                let stages = &mut response.stages;
                 stages.add(LongStage::MediaQueue, request.accepted - request.since);
                 stages.add(LongStage::Media, ctx.now().0 - request.accepted);
                 let modified = matches!(request.kind, MediumRequestKind::Passed(_));
                 match self.is_device_coherent() && !request.write {
-                    true => self.read_for_host(ctx, &answer, modified),
-                    false => self.respond_to_host(ctx, &answer),
+                    true => self.read_for_host(ctx, &response, modified),
+                    false => self.respond_to_host(ctx, &response),
                 }
             }
             MediumRequestKind::Fill(line) => self.fill_or_wait(ctx, line, request),
@@ -536,16 +537,17 @@ impl Accelerator {
     /// Handles the arrival of a fill's data. The fill stalls if it would evict a modified line
     /// while the write buffer is full.
     fn fill_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &MediumRequest) {
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        if (own_memory.writes >= own_memory.write_places || !own_memory.stalled.is_empty())
-            && let SetRoom::Evict(block) = own_memory.dmc.room(line)
-            && let Some(slot) = own_memory.dmc.find(block.victim)
-            && own_memory.dmc[slot].dirty
+        if (attached_memory.writes >= attached_memory.write_places
+            || !attached_memory.stalled.is_empty())
+            && let SetRoom::Evict(block) = attached_memory.dmc.room(line)
+            && let Some(slot) = attached_memory.dmc.find(block.victim)
+            && attached_memory.dmc[slot].dirty
         {
-            own_memory.stats.dmc_write_waits += 1;
-            own_memory
+            attached_memory.stats.dmc_write_waits += 1;
+            attached_memory
                 .stalled
                 .push_back(MediumRequest { line, ..*request });
             return;
@@ -556,21 +558,21 @@ impl Accelerator {
     /// Inserts a line into the cache, and serves the accesses that wait for it.
     fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &MediumRequest) {
         let mut out = None;
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        if let SetRoom::Evict(block) = own_memory.dmc.room(line)
-            && let Some(slot) = own_memory.dmc.find(block.victim)
+        if let SetRoom::Evict(block) = attached_memory.dmc.room(line)
+            && let Some(slot) = attached_memory.dmc.find(block.victim)
         {
-            out = Some(own_memory.dmc.remove(slot));
+            out = Some(attached_memory.dmc.remove(slot));
         }
-        own_memory.dmc.insert(line, DmcWay::default());
+        attached_memory.dmc.insert(line, DmcWay::default());
         self.hw_threads.filled(0, line);
-        let (ready, rest): (Vec<DataWaiter>, Vec<DataWaiter>) = own_memory
+        let (ready, rest): (Vec<DataWaiter>, Vec<DataWaiter>) = attached_memory
             .waiters
             .drain(..)
             .partition(|waiter| waiter.line == line);
-        own_memory.waiters = rest;
+        attached_memory.waiters = rest;
         if let Some((line, DmcWay { dirty: true, .. })) = out {
             self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
         }
@@ -596,10 +598,10 @@ impl Accelerator {
         if access.kind == AccessKind::Atomic {
             completes += self.cycles(self.params.atomic_cycles);
         }
-        if let Some(own_memory) = &mut self.own_memory
-            && let Some(slot) = own_memory.dmc.find(access.line())
+        if let Some(attached_memory) = &mut self.attached_memory
+            && let Some(slot) = attached_memory.dmc.find(access.line())
         {
-            let way = &mut own_memory.dmc[slot];
+            let way = &mut attached_memory.dmc[slot];
             way.dirty |= access.kind.writes();
             if access.kind == AccessKind::Atomic {
                 way.locked = completes.0;

@@ -9,8 +9,7 @@
 //! never makes a read of the host wait for a flip: requests of the device may wait for those of the
 //! host (CXL 3.1, section 3.3.3), so that would be a deadlock.
 //!
-//! Software may flip a page explicitly, by a register, after it has flushed the host's
-//! caches of the page.
+//! Software may flip a page explicitly, by a register, after it has flushed the host's caches of the page.
 //!
 //! With pages of one line, a flip involves no other line, and a line that the host writes back and
 //! drops is in device bias at once.
@@ -65,8 +64,7 @@ pub(super) struct BiasStats {
 
 /// The bias table and the flips in progress.
 pub(super) struct BiasTable {
-    /// Lines that the host may hold, as far as the device knows. Outside a flip, either all or
-    /// none of a page.
+    /// Lines that the host may hold, as far as the device knows. Outside a flip, either all or none of a page.
     held: Vec<Option<Box<[u64]>>>,
     /// Lines in a page: 1 to 64, a power of two.
     page_lines: u64,
@@ -135,8 +133,7 @@ impl BiasTable {
         self.set(word, if flipping { line } else { page }, true);
     }
 
-    /// Records that the host has written back and dropped a line. A page of several lines
-    /// stays in host bias.
+    /// Records that the host has written back and dropped a line. A page of several lines stays in host bias.
     pub(super) fn host_drops(&mut self, number: u64) {
         if self.page_lines == 1 {
             let (word, _, line) = self.bits_of(number);
@@ -144,8 +141,7 @@ impl BiasTable {
         }
     }
 
-    /// Flips the page of a line for software: the host has no line of the page, or may have
-    /// all from now on.
+    /// Flips the page of a line for software: the host has no line of the page, or may have all from now on.
     pub(super) fn flip_by_software(&mut self, number: u64, to_host: bool) {
         if self.flip_of(number).is_some() {
             self.stats.refused += 1;
@@ -161,8 +157,7 @@ impl BiasTable {
         self.flips.iter().position(|flip| flip.page == page)
     }
 
-    /// Records that a line has been requested from the host: the flip of its
-    /// page begins or continues.
+    /// Records that a line has been requested from the host: the flip of its page begins or continues.
     pub(super) fn requested(&mut self, number: u64, line: LineAddr, now: u64) {
         let (word, page, bit) = self.bits_of(number);
         let held = self.word(word) & page;
@@ -237,14 +232,14 @@ impl Accelerator {
     /// free for other purposes, and one line after each access that allocates a CQID.
     pub(super) fn go_on_flipping(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut flip = 0;
-        while let Some(own_memory) = &mut self.own_memory
-            && flip < own_memory.bias.flips.len()
+        while let Some(attached_memory) = &mut self.attached_memory
+            && flip < attached_memory.bias.flips.len()
         {
-            let Some(line) = own_memory.bias.next(flip) else {
+            let Some(line) = attached_memory.bias.next(flip) else {
                 flip += 1;
                 continue;
             };
-            let turn = own_memory.bias.has_turn();
+            let turn = attached_memory.bias.has_turn();
             if !turn
                 && self.transactions.free.len() <= self.transactions.entries.len() / 2
                 && !self.is_idle()
@@ -256,17 +251,17 @@ impl Accelerator {
             }
         }
         // All lines have been requested.
-        if let Some(own_memory) = &mut self.own_memory {
-            own_memory.bias.passed = 0;
+        if let Some(attached_memory) = &mut self.attached_memory {
+            attached_memory.bias.passed = 0;
         }
     }
 
     /// Requests lines for flips if the next CQID belongs to a flip.
     pub(super) fn flip_in_turn(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if self
-            .own_memory
+            .attached_memory
             .as_ref()
-            .is_some_and(|own_memory| own_memory.bias.has_turn())
+            .is_some_and(|attached_memory| attached_memory.bias.has_turn())
         {
             self.go_on_flipping(ctx);
         }
@@ -286,9 +281,9 @@ impl Accelerator {
         };
         let before = self.queues.serving;
         self.queues.serving |= turn;
-        let room = self.make_room(ctx, line, None, next.line);
+        let id = self.make_room(ctx, line, None, next.line);
         self.queues.serving = before;
-        let Some(id) = room else {
+        let Some(id) = id else {
             return false;
         };
         self.transactions.entries[id as usize].state = next;
@@ -300,19 +295,19 @@ impl Accelerator {
         true
     }
 
-    /// Records that the accesses which waited for a line of the device's own memory have continued.
+    /// Records that the accesses which waited for a line of the attached memory have continued.
     pub(super) fn flip_settles(&mut self, ctx: &Ctx<'_, Parcel>, line: LineAddr) {
-        if let Some(own_memory) = &mut self.own_memory {
-            let number = own_memory.number(line);
-            own_memory.bias.settled(number, ctx.now().0);
+        if let Some(attached_memory) = &mut self.attached_memory {
+            let number = attached_memory.number(line);
+            attached_memory.bias.settled(number, ctx.now().0);
         }
     }
 
-    /// Records that a line of the device's own memory has been requested from the host.
+    /// Records that a line of the attached memory has been requested from the host.
     pub(super) fn flip_asks(&mut self, ctx: &Ctx<'_, Parcel>, line: LineAddr) {
-        if let Some(own_memory) = &mut self.own_memory {
-            let number = own_memory.number(line);
-            own_memory.bias.requested(number, line, ctx.now().0);
+        if let Some(attached_memory) = &mut self.attached_memory {
+            let number = attached_memory.number(line);
+            attached_memory.bias.requested(number, line, ctx.now().0);
         }
     }
 }

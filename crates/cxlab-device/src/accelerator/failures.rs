@@ -20,10 +20,10 @@ impl Accelerator {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         access: &Access,
-        answer: AccessResponse,
+        mut response: AccessResponse,
     ) {
-        let outcome = AccessOutcome::Failed(Failure::Poisoned);
-        self.over(ctx, access, AccessResponse { outcome, ..answer });
+        response.outcome = AccessOutcome::Failed(Failure::Poisoned);
+        self.over(ctx, access, response);
         self.machine_check(ctx);
     }
 

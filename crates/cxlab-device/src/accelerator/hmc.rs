@@ -56,7 +56,7 @@ pub(super) struct TransactionEntry {
     pub(super) used: bool,
     /// Whether the transaction was made for the first waiting access; prefetches are made for none.
     pub(super) asked: bool,
-    /// Whether the transaction recalls a line of the device's own memory from the host.
+    /// Whether the transaction recalls a line of the attached memory from the host.
     pub(super) flip: bool,
     /// Number of pushes after the first that the transaction carries to the host.
     pub(super) with: u32,
@@ -147,7 +147,7 @@ pub(super) struct HmcStats {
 }
 
 impl Accelerator {
-    /// Begins an access to host memory or own memory; false when no CQID or way is free for it.
+    /// Begins an access to host memory or attached memory; false when no CQID or way is free for it.
     pub(super) fn cached(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
         let now = ctx.now();
         let hw_thread = self.hw_threads.thread_of(access.op);
@@ -233,15 +233,15 @@ impl Accelerator {
         self.hmc.misses += u64::from(slot.is_none());
         self.transactions.entries[id as usize].state = next;
         self.transactions.entries[id as usize].flip = is_own_line;
-        if let Some(memory) = &mut self.own_memory {
+        if let Some(memory) = &mut self.attached_memory {
             memory.bias.pass();
         }
         if is_own_line {
             self.flip_asks(ctx, line);
         }
-        let answer = AccessResponse::by_cache(begun, ctx.now());
+        let response = AccessResponse::by_cache(begun, ctx.now());
         if access.kind == AccessKind::Prefetch {
-            self.over(ctx, access, answer);
+            self.over(ctx, access, response);
         } else {
             self.hw_threads.image().prefetch(access.hpa);
             self.wait_for(id, *access, begun);
@@ -269,8 +269,7 @@ impl Accelerator {
         };
         prefetcher.accessed(line.0, outcome, &mut wanted);
         for wanted in wanted.as_slice() {
-            // With virtual addresses, the next physical page may belong to another
-            // page of the process.
+            // With virtual addresses, the next physical page may belong to another page of the process.
             if self.translator.is_none() || wanted / PAGE_LINES == line.0 / PAGE_LINES {
                 self.prefetch(ctx, LineAddr(*wanted));
             }
@@ -447,24 +446,24 @@ impl Accelerator {
     }
 
     /// Performs an access to the copy in a cache. The access fails if it consumes poison, spins if it
-    /// waits for another value, and otherwise completes with `answer`.
+    /// waits for another value, and otherwise completes with `response`.
     #[inline]
     pub(super) fn take_effect(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         access: &Access,
-        answer: AccessResponse,
+        response: AccessResponse,
     ) {
         if self.perform(access, true) {
             self.poisoned(
                 ctx,
                 access,
-                AccessResponse::by_cache(answer.begun, answer.completes),
+                AccessResponse::by_cache(response.begun, response.completes),
             );
         } else if self.hw_threads.waits_on(access) {
             self.spin(ctx, access);
         } else {
-            self.over(ctx, access, answer);
+            self.over(ctx, access, response);
             if access.kind.writes() {
                 self.changed(ctx, access.line());
             }

@@ -1,4 +1,4 @@
-//! Messages of the host to the device's own memory, and the device's snoops of the host.
+//! Messages of the host to the attached memory, and the device's snoops of the host.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LINE_BYTES, LineAddr};
@@ -25,25 +25,25 @@ impl Accelerator {
         if write && self.is_device_coherent() {
             return self.host_writes(ctx, &received);
         }
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             panic!("{:?} to a device without memory", message.opcode)
         };
-        let number = own_memory.number(line);
+        let number = attached_memory.number(line);
         if write {
-            own_memory.stats.host_writes += 1;
+            attached_memory.stats.host_writes += 1;
             let gone = message.meta.field() == MetaField::Meta0State
                 && message.meta.value() == MetaValue::Invalid;
             match gone {
-                true => own_memory.bias.host_drops(number),
-                false => own_memory.host_takes(line),
+                true => attached_memory.bias.host_drops(number),
+                false => attached_memory.host_takes(line),
             }
             self.ask_medium(ctx, MediumRequestKind::Host(received), line, true);
             return;
         }
-        if own_memory.is_kept_from_host(line) {
+        if attached_memory.is_kept_from_host(line) {
             return self.locks.hold_back(line, &received);
         }
-        let locked = own_memory.locked_until(line);
+        let locked = attached_memory.locked_until(line);
         if !self.host_waits(ctx, &received, line, locked) {
             self.host_reads(ctx, &received);
         }
@@ -56,13 +56,13 @@ impl Accelerator {
         }
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let slot = own_memory.dmc.find(line);
-        own_memory.stats.host_reads += 1;
-        own_memory.host_takes(line);
-        let dirty = slot.is_some_and(|slot| own_memory.dmc.remove(slot).1.dirty);
+        let slot = attached_memory.dmc.find(line);
+        attached_memory.stats.host_reads += 1;
+        attached_memory.host_takes(line);
+        let dirty = slot.is_some_and(|slot| attached_memory.dmc.remove(slot).1.dirty);
         if dirty {
             self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
         }
@@ -77,25 +77,25 @@ impl Accelerator {
     }
 
     pub(super) fn respond_to_host(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let mut answer = *message;
-        answer.opcode = match message.channel() {
+        let mut response = *message;
+        response.opcode = match message.channel() {
             Channel::M2sRwd => Opcode::Cmp,
             _ if message.opcode == Opcode::MemInv => Opcode::Cmp,
             _ => Opcode::MemData,
         };
-        answer.stages.device += self.params.egress().0 as u32;
-        std::mem::swap(&mut answer.source, &mut answer.destination);
-        (answer.vc, answer.hops) = (0, 0);
+        response.stages.device += self.params.egress().0 as u32;
+        std::mem::swap(&mut response.source, &mut response.destination);
+        (response.vc, response.hops) = (0, 0);
         // The device stores no metadata (CXL 3.1, tables 3-49 and 3-52).
-        answer.meta = MemMeta::NONE;
-        self.roots.send(ctx, answer);
+        response.meta = MemMeta::NONE;
+        self.roots.send(ctx, response);
     }
 
-    /// Whether the device keeps its own memory coherent by back-invalidation.
+    /// Whether the device keeps the attached memory coherent by back-invalidation.
     pub(super) fn is_device_coherent(&self) -> bool {
-        self.own_memory
+        self.attached_memory
             .as_ref()
-            .is_some_and(|own_memory| own_memory.dcoh.is_some())
+            .is_some_and(|attached_memory| attached_memory.dcoh.is_some())
     }
 
     /// Recalls a line that the host may hold; `entry` waits for the response.
@@ -105,38 +105,37 @@ impl Accelerator {
         entry: u32,
         line: LineAddr,
     ) {
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let actions = own_memory.step(line, entry, Event::LocalWrite);
+        let actions = attached_memory.step(line, entry, Event::LocalWrite);
         debug_assert!(
             matches!(actions.iter().next(), Some(Action::Snoop(Snoop::Inv, _))),
             "the host may hold {line:?}"
         );
-        if let Some(dcoh) = &mut own_memory.dcoh {
+        if let Some(dcoh) = &mut attached_memory.dcoh {
             dcoh.stats.snoops += 1;
         }
         let snoop = self.message(ctx, line, Snoop::Inv.opcode(), entry);
         self.roots.send(ctx, snoop);
     }
 
-    /// Handles the host's response to a snoop: the waiting access continues, and then a
-    /// request of the host.
+    /// Handles the host's response to a snoop: the waiting access continues, and then a request of the host.
     pub(super) fn snoop_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let asked = own_memory
+        let asked = attached_memory
             .dcoh
             .as_ref()
             .and_then(|dcoh| dcoh.entry_of(line));
         let Some(entry) = asked else {
             panic!("{:?} answers no snoop", message.opcode)
         };
-        own_memory.step(line, entry, Event::Message(HOST, request));
-        let left = cache_agent::Event::Reply(HostResponse::Go(GoState::Invalid));
+        attached_memory.step(line, entry, Event::Message(HOST, request));
+        let left = cache_agent::Event::HostResponse(HostResponse::Go(GoState::Invalid));
         self.apply(ctx, entry, left, message);
         self.wake_held_back(ctx, line);
     }
@@ -146,12 +145,12 @@ impl Accelerator {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let actions = own_memory.step(line, 0, Event::Message(HOST, request));
+        let actions = attached_memory.step(line, 0, Event::Message(HOST, request));
         if request == M2s::BiConflict {
-            if let Some(dcoh) = &mut own_memory.dcoh {
+            if let Some(dcoh) = &mut attached_memory.dcoh {
                 dcoh.stats.conflicts += 1;
             }
             self.release(ctx, received);
@@ -161,7 +160,7 @@ impl Accelerator {
             return;
         }
         // The completion follows from the medium.
-        own_memory.stats.host_writes += 1;
+        attached_memory.stats.host_writes += 1;
         self.ask_medium(ctx, MediumRequestKind::Host(*received), line, true);
     }
 
@@ -170,16 +169,16 @@ impl Accelerator {
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let request = request_of(message);
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        own_memory.stats.host_reads += 1;
-        let actions = own_memory.step(line, 0, Event::Message(HOST, request));
-        let slot = own_memory
+        attached_memory.stats.host_reads += 1;
+        let actions = attached_memory.step(line, 0, Event::Message(HOST, request));
+        let slot = attached_memory
             .dmc
             .find(line)
             .filter(|_| request != M2s::MemInvFlush);
-        let dirty = slot.is_some_and(|slot| own_memory.dmc.remove(slot).1.dirty);
+        let dirty = slot.is_some_and(|slot| attached_memory.dmc.remove(slot).1.dirty);
         let passes = dirty && request == M2s::MemRdOwn;
         if dirty && !passes {
             self.ask_medium(ctx, MediumRequestKind::WriteBack, line, true);
@@ -212,10 +211,10 @@ impl Accelerator {
             true => Event::MediumDirty,
             false => Event::MediumData,
         };
-        let Some(own_memory) = &mut self.own_memory else {
+        let Some(attached_memory) = &mut self.attached_memory else {
             return;
         };
-        let actions = own_memory.step(line, 0, event);
+        let actions = attached_memory.step(line, 0, event);
         for action in actions.iter() {
             self.reply_to_host(ctx, message, action);
         }
@@ -223,11 +222,11 @@ impl Accelerator {
     }
 
     fn reply_to_host(&mut self, ctx: &mut Ctx<'_, Parcel>, to: &Message, action: Action) {
-        let Action::Reply(_, reply) = action else {
+        let Action::Respond(_, s2m) = action else {
             unreachable!("{action:?} follows no message of the host")
         };
-        let mut answer = Message {
-            opcode: reply.opcode(),
+        let mut response = Message {
+            opcode: s2m.opcode(),
             source: to.destination,
             destination: to.source,
             meta: MemMeta::NONE,
@@ -236,13 +235,13 @@ impl Accelerator {
             hops: 0,
             ..*to
         };
-        answer.stages.device += self.params.egress().0 as u32;
-        if let (S2m::CmpM, Some(own_memory)) = (reply, &mut self.own_memory)
-            && let Some(dcoh) = &mut own_memory.dcoh
+        response.stages.device += self.params.egress().0 as u32;
+        if let (S2m::CmpM, Some(attached_memory)) = (s2m, &mut self.attached_memory)
+            && let Some(dcoh) = &mut attached_memory.dcoh
         {
             dcoh.stats.passed_modified += 1;
         }
-        self.roots.send(ctx, answer);
+        self.roots.send(ctx, response);
     }
 
     /// Frees the receive buffer of a message and returns its credit.

@@ -9,9 +9,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
-use cxlab_protocol::coherence::cache_message::{
-    HostResponse, Request, SnoopResponse as SnoopAnswer,
-};
+use cxlab_protocol::coherence::cache_message::{HostResponse, Request, SnoopResponse};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, Message, Opcode};
@@ -43,15 +41,15 @@ impl Accelerator {
         if self.ends_flush(message) {
             return;
         }
-        let reply = match message.opcode {
-            // The host's response to a request for the device's own memory.
+        let response = match message.opcode {
+            // The host's response to a request for the attached memory.
             Opcode::MemRdFwd | Opcode::MemWrFwd => Some(HostResponse::Go(GoState::Invalid)),
             opcode => HostResponse::from_opcode(opcode, message.cache.granted()),
         };
-        let Some(reply) = reply else {
+        let Some(response) = response else {
             panic!("{:?} is not modelled", message.opcode)
         };
-        self.apply(ctx, message.tag, Event::Reply(reply), message);
+        self.apply(ctx, message.tag, Event::HostResponse(response), message);
     }
 
     /// Handles a snoop. The snoop waits while an atomic operation locks the line.
@@ -85,8 +83,8 @@ impl Accelerator {
         self.hmc.snooped_modified += u64::from(held == Line::M);
         for action in actions.iter() {
             match action {
-                Action::SnoopResponse(answer) => {
-                    self.respond_to_snoop(ctx, line, answer, 0, message)
+                Action::SnoopResponse(response) => {
+                    self.respond_to_snoop(ctx, line, response, 0, message)
                 }
                 Action::SnoopData => self.send(ctx, line, Opcode::D2hData, 0, message, false),
                 _ => {}
@@ -124,7 +122,7 @@ impl Accelerator {
             entry.snoop = message.cache.uqid;
         }
         match (event, next.line) {
-            (Event::Reply(_), Line::IsD | Line::IeD) => self.hw_threads.filled(0, line),
+            (Event::HostResponse(_), Line::IsD | Line::IeD) => self.hw_threads.filled(0, line),
             (Event::Snp(_), Line::IsDI) => self.load_before_it_leaves(id),
             _ => {}
         }
@@ -149,8 +147,8 @@ impl Accelerator {
         } = self.transactions.entries[id as usize];
         match (action, message) {
             (Action::Send(request), _) => self.ask(ctx, id, line, request),
-            (Action::SnoopResponse(answer), Some(message)) => {
-                self.respond_to_snoop(ctx, line, answer, id, message);
+            (Action::SnoopResponse(response), Some(message)) => {
+                self.respond_to_snoop(ctx, line, response, id, message);
             }
             (Action::SnoopData, Some(message)) => {
                 let mut to = *message;
@@ -170,8 +168,7 @@ impl Accelerator {
                 self.send(ctx, line, Opcode::D2hData, id, message, bogus);
             }
             (Action::CompleteStore, None) => {
-                // A push of a line that the cache owns is stored in the cache, and
-                // the line is evicted.
+                // A push of a line that the cache owns is stored in the cache, and the line is evicted.
                 if let Some(waiter) = self.take_first(id) {
                     self.hw_threads.used(0, line);
                     self.perform(&waiter.access, true);
@@ -284,8 +281,7 @@ impl Accelerator {
                 self.spin(ctx, &access);
                 return;
             }
-            // There is no copy in the cache, so no snoop will announce the next change: the
-            // access must be repeated.
+            // There is no copy in the cache, so no snoop will announce the next change: the access must be repeated.
             self.end_translation(ctx, access.epoch);
             let epoch = Access::NO_EPOCH;
             self.postponed
@@ -458,7 +454,7 @@ impl Accelerator {
         self.roots.send(ctx, request);
     }
 
-    /// The request that recalls a line of the device's own memory from the host. The response
+    /// The request that recalls a line of the attached memory from the host. The response
     /// to a request for ownership is MemRdFwd (CXL 3.1, figure 3-42). The response to a weakly ordered
     /// write is MemWrFwd, and no data cross the link (figure 3-39).
     fn opcode_of_flip(&self, id: u32) -> Opcode {
@@ -492,22 +488,21 @@ impl Accelerator {
         )
     }
 
-    /// Responds to a snoop. A snoop that leaves the line in the cache reads
-    /// the line's current value.
+    /// Responds to a snoop. A snoop that leaves the line in the cache reads the line's current value.
     fn respond_to_snoop(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         line: LineAddr,
-        answer: SnoopAnswer,
+        response: SnoopResponse,
         tag: u32,
         snoop: &Message,
     ) {
-        if answer.keeps() {
+        if response.keeps() {
             let there = snooped_line_address(self.port_id, snoop.cache.uqid);
             let here = Hpa(line.0 * LINE_BYTES);
             self.hw_threads.image().copy(here, there, LINE_BYTES);
         }
-        self.send(ctx, line, answer.opcode(), tag, snoop, false);
+        self.send(ctx, line, response.opcode(), tag, snoop, false);
     }
 
     /// Sends a response to a message of the host, with the UQID of that message.
@@ -520,8 +515,8 @@ impl Accelerator {
         to: &Message,
         bogus: bool,
     ) {
-        let answer = self.response_to(ctx, line, opcode, tag, to, bogus);
-        self.roots.send(ctx, answer);
+        let response = self.response_to(ctx, line, opcode, tag, to, bogus);
+        self.roots.send(ctx, response);
     }
 
     fn response_to(
@@ -548,8 +543,7 @@ impl Accelerator {
     }
 }
 
-/// Whether an access evicts the line first, and then looks up the line again
-/// for its remaining work.
+/// Whether an access evicts the line first, and then looks up the line again for its remaining work.
 fn leaves(kind: AccessKind) -> bool {
     matches!(
         kind,

@@ -1,5 +1,4 @@
-//! CXL.io of an accelerator: the DMA engine, the registers, and the
-//! interrupts that the device raises.
+//! CXL.io of an accelerator: the DMA engine, the registers, and the interrupts that the device raises.
 //!
 //! The engine starts descriptors in order; several may be in flight. A descriptor that reads host
 //! memory requests its bytes in read requests of limited size, as many at once as there are tags.
@@ -228,12 +227,12 @@ impl Accelerator {
                 let staged = staging(message.source, message.tag);
                 let value = self.register(register);
                 self.hw_threads.image().write(staged, 8, value);
-                let mut answer = *message;
-                answer.opcode = Opcode::CplD;
-                answer.stages = LatencyStages::default();
-                (answer.source, answer.destination) = (self.port_id, message.source);
-                (answer.vc, answer.hops) = (0, 0);
-                self.roots.send(ctx, answer);
+                let mut response = *message;
+                response.opcode = Opcode::CplD;
+                response.stages = LatencyStages::default();
+                (response.source, response.destination) = (self.port_id, message.source);
+                (response.vc, response.hops) = (0, 0);
+                self.roots.send(ctx, response);
             }
             (opcode, _) => panic!("{opcode:?} to an address that an accelerator has not"),
         }
@@ -402,8 +401,7 @@ impl Accelerator {
             };
         }
         if self.roots.waiting() >= MOST_WAITING {
-            // The link is the bottleneck. The queue must not grow beyond the number
-            // of tags for writes.
+            // The link is the bottleneck. The queue must not grow beyond the number of tags for writes.
             self.wake_engine(ctx, now + self.path_ps(self.params.dma.payload.0));
             return false;
         }
@@ -463,8 +461,7 @@ impl Accelerator {
         }
     }
 
-    /// Time in which the datapath moves a transaction with `bytes` bytes
-    /// of payload, in picoseconds.
+    /// Time in which the datapath moves a transaction with `bytes` bytes of payload, in picoseconds.
     fn path_ps(&self, bytes: u64) -> u64 {
         let total = bytes + Message::TLP_OVERHEAD;
         let width = self.params.dma.width.0;
@@ -519,8 +516,7 @@ impl Accelerator {
         self.work(ctx);
     }
 
-    /// Completes a descriptor whose last transaction ends at `end`; its thread continues
-    /// after the completion delay.
+    /// Completes a descriptor whose last transaction ends at `end`; its thread continues after the completion delay.
     fn finish(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

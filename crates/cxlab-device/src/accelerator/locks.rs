@@ -1,8 +1,7 @@
-//! Lines of both caches that an atomic operation locks, and the requests that
-//! wait for the operation.
+//! Lines of both caches that an atomic operation locks, and the requests that wait for the operation.
 //!
-//! Accesses of the device wait in order of arrival. A snoop, or a host's read of the device's own
-//! memory, is served before them ([`Turns`]), so the host waits for one operation at most.
+//! Accesses of the device wait in order of arrival. A snoop, or a host's read of the attached memory, is served before
+//! them ([`LineArbitration`]), so the host waits for one operation at most.
 
 use std::collections::VecDeque;
 
@@ -11,7 +10,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_protocol::coherence::hold::{Turn, Turns};
+use cxlab_protocol::coherence::line_arbitration::{LineArbitration, LineWinner};
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +40,7 @@ impl LockQueue {
 
 /// The lines with waiting requests.
 pub(super) struct LineLocks {
-    turns: Turns,
+    arbitration: LineArbitration,
     queues: Vec<LockQueue>,
     /// Data of lines that a snoop took during their atomic operation, and the end of the operation.
     data: Vec<(u64, Message)>,
@@ -49,20 +48,19 @@ pub(super) struct LineLocks {
     /// Maximum number of device accesses that one host message waited for, beside the operation
     /// that was in progress when the message arrived.
     pub(super) most_overtaken: u32,
-    /// Maximum number of host messages that one access waited for while it was the
-    /// first of its line.
+    /// Maximum number of host messages that one access waited for while it was the first of its line.
     pub(super) most_host_turns: u32,
 }
 
 save_state!(LineLocks {
     values: queues, data, wake, most_overtaken, most_host_turns;
-    built: turns;
+    built: arbitration;
 });
 
 impl LineLocks {
-    pub(super) fn new(turns: Turns) -> LineLocks {
+    pub(super) fn new(arbitration: LineArbitration) -> LineLocks {
         LineLocks {
-            turns,
+            arbitration,
             queues: Vec::new(),
             data: Vec::new(),
             wake: u64::MAX,
@@ -118,8 +116,8 @@ impl LineLocks {
 impl Accelerator {
     /// Time up to which an atomic operation locks a line.
     pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
-        match &self.own_memory {
-            Some(own_memory) if own_memory.owns(line) => own_memory.locked_until(line),
+        match &self.attached_memory {
+            Some(memory) if memory.owns(line) => memory.locked_until(line),
             _ => {
                 let slot = self.cache.find(line);
                 slot.map_or(0, |slot| self.cache[slot].locked)
@@ -159,8 +157,7 @@ impl Accelerator {
         }
     }
 
-    /// Whether a host message must wait for a line that is locked until `locked`. If so,
-    /// the message is queued.
+    /// Whether a host message must wait for a line that is locked until `locked`. If so, the message is queued.
     pub(super) fn host_waits(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -225,10 +222,10 @@ impl Accelerator {
             let accesses = &self.locks.queues[number].accesses;
             let turn = self
                 .locks
-                .turns
+                .arbitration
                 .next(host.is_some(), !accesses.is_empty())?;
-            let own_memory = self.own_memory.as_ref();
-            if own_memory.is_some_and(|own_memory| own_memory.is_kept_from_host(line)) {
+            let attached_memory = self.attached_memory.as_ref();
+            if attached_memory.is_some_and(|memory| memory.is_kept_from_host(line)) {
                 return None;
             }
             let until = self.locked_until(line);
@@ -237,7 +234,7 @@ impl Accelerator {
             }
             let queue = &mut self.locks.queues[number];
             match turn {
-                Turn::Host => {
+                LineWinner::Host => {
                     let overtaken = queue.overtaken;
                     let Some(received) = queue.host.take() else {
                         unreachable!("it is the turn of what waits")
@@ -253,7 +250,7 @@ impl Accelerator {
                         _ => self.host_reads(ctx, &received),
                     }
                 }
-                Turn::Device => {
+                LineWinner::Device => {
                     queue.overtaken += u32::from(queue.host.is_some());
                     queue.host_turns = 0;
                     let Some((access, begun)) = queue.accesses.pop_front() else {

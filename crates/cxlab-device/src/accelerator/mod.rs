@@ -124,7 +124,7 @@ pub struct Accelerator {
     flush: FlushProgress,
     hmc: HmcStats,
     io: DmaEngine,
-    own_memory: Option<AttachedMemory>,
+    attached_memory: Option<AttachedMemory>,
     prefetcher: Option<Box<dyn Prefetcher>>,
     /// The first access to host memory on a device without CXL.cache.
     refused: Option<Access>,
@@ -139,7 +139,7 @@ pub struct Accelerator {
 save_state!(Accelerator {
     values: cache_free, transactions, queues, blocked, postponed, spinning, flush, hmc, refused, stray;
     sized: thread_wake;
-    states: roots, hw_threads, cache, locks, io, own_memory, prefetcher, translator;
+    states: roots, hw_threads, cache, locks, io, attached_memory, prefetcher, translator;
     built: params, host, port_id, memory;
 });
 
@@ -181,7 +181,7 @@ impl Accelerator {
         let Some(lru) = victim::build("lru") else {
             unreachable!("the catalog of victim policies has lru")
         };
-        let own_memory = config.memory.map(|memory| {
+        let attached_memory = config.memory.map(|memory| {
             let tags = TagArray::new(dmc, lru.as_ref(), StreamRng::new(0, "lru"));
             AttachedMemory::new(memory, tags, params.dmc.write_buffer)
         });
@@ -192,12 +192,12 @@ impl Accelerator {
             queues: ResourceQueues::default(),
             blocked: Vec::new(),
             postponed: VecDeque::new(),
-            locks: LineLocks::new(params.turns),
+            locks: LineLocks::new(params.arbitration),
             spinning: Vec::new(),
             flush: FlushProgress::default(),
             hmc: HmcStats::default(),
             io: DmaEngine::new(params.dma.tags),
-            own_memory,
+            attached_memory,
             prefetcher: config.prefetch.map(|policy| policy.state()),
             refused: None,
             stray: None,
@@ -227,15 +227,12 @@ impl Accelerator {
         Picos(u64::from(count) * self.params.cycle.0)
     }
 
-    /// Counters of the cache, the engines and the device's own memory.
+    /// Counters of the cache, the engines and the attached memory.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let hmc = &self.hmc;
-        let bias_flips = self
-            .own_memory
-            .as_ref()
-            .map_or(0, |own_memory| own_memory.bias.stats.flips);
-        let stats = self.own_memory.as_ref().map(|own_memory| own_memory.stats);
-        let own_stats = stats.unwrap_or_default();
+        let memory = self.attached_memory.as_ref();
+        let bias_flips = memory.map_or(0, |memory| memory.bias.stats.flips);
+        let memory_stats = memory.map(|memory| memory.stats).unwrap_or_default();
         let list = [
             ("hmc_hits", hmc.hits),
             ("hmc_misses", hmc.misses),
@@ -253,18 +250,18 @@ impl Accelerator {
             ("dma_descriptors", self.io.descriptors_done),
             ("dma_bytes_read", self.io.bytes_read),
             ("dma_bytes_written", self.io.bytes_written),
-            ("dmc_hits", own_stats.dmc_hits),
-            ("dmc_misses", own_stats.dmc_misses),
-            ("dmc_write_waits", own_stats.dmc_write_waits),
+            ("dmc_hits", memory_stats.dmc_hits),
+            ("dmc_misses", memory_stats.dmc_misses),
+            ("dmc_write_waits", memory_stats.dmc_write_waits),
             ("bias_flips", bias_flips),
-            ("host_reads", own_stats.host_reads),
-            ("host_writes", own_stats.host_writes),
+            ("host_reads", memory_stats.host_reads),
+            ("host_writes", memory_stats.host_writes),
         ];
         let counts = list.map(|(name, value)| (name, value as f64));
         let mut list = Vec::new();
         Statistic::append(&mut list, "", &counts);
-        if let Some(own_memory) = &self.own_memory {
-            own_memory.statistics(now, &mut list);
+        if let Some(attached_memory) = &self.attached_memory {
+            attached_memory.statistics(now, &mut list);
         }
         if let Some(translator) = &self.translator {
             translator.list(&mut list);
@@ -282,14 +279,12 @@ impl Accelerator {
         self.refused
     }
 
-    /// The first access to an address without memory. The access has failed, and
-    /// its thread has ended.
+    /// The first access to an address without memory. The access has failed, and its thread has ended.
     pub fn stray(&self) -> Option<Access> {
         self.stray
     }
 
-    /// Maximum number of accesses that overtook one message of the host, if any did,
-    /// which is a violation.
+    /// Maximum number of accesses that overtook one message of the host, if any did, which is a violation.
     pub fn overtaken(&self) -> Option<u32> {
         (self.locks.most_overtaken > 0).then_some(self.locks.most_overtaken)
     }
@@ -300,18 +295,15 @@ impl Accelerator {
         self.locks.most_host_turns
     }
 
-    /// Maximum number of accesses that overtook a waiting processing element at the
-    /// port of the cache.
+    /// Maximum number of accesses that overtook a waiting processing element at the port of the cache.
     pub fn most_passed_ports(&self) -> u64 {
         self.queues.port_turns.most_overtaken()
     }
 
-    /// Maximum number of accesses that allocated a CQID before one line of a page that
-    /// flips to device bias.
+    /// Maximum number of accesses that allocated a CQID before one line of a page that flips to device bias.
     pub fn most_passed_flips(&self) -> u32 {
-        self.own_memory
-            .as_ref()
-            .map_or(0, |own_memory| own_memory.bias.most_passed)
+        let memory = self.attached_memory.as_ref();
+        memory.map_or(0, |memory| memory.bias.most_passed)
     }
 
     /// Maximum number of Translation Requests that one access waited for.
@@ -357,8 +349,7 @@ impl Accelerator {
             return true;
         }
         if self.params.kind == AcceleratorKind::Pcie {
-            // The thread does not continue. The system's executor checks for this case
-            // and ends the run.
+            // The thread does not continue. The system's executor checks for this case and ends the run.
             self.refused.get_or_insert(*access);
             return false;
         }
@@ -377,11 +368,11 @@ impl Accelerator {
         match self.translate(ctx, &mut access, ctx.now(), true) {
             TranslationOutcome::Now => {}
             TranslationOutcome::Waits => {
-                self.leave_room(ctx, hw_thread);
+                self.leave_queue(ctx, hw_thread);
                 return true;
             }
             TranslationOutcome::Full => {
-                self.leave_room(ctx, hw_thread);
+                self.leave_queue(ctx, hw_thread);
                 self.blocked.push(hw_thread);
                 return false;
             }
@@ -432,7 +423,7 @@ impl Accelerator {
     }
 }
 
-/// Whether a message is a request of the host to the accelerator's own memory.
+/// Whether a message is a request of the host to the attached memory.
 fn is_to_memory(message: &Message) -> bool {
     match message.channel() {
         Channel::M2sRwd => true,
@@ -450,7 +441,7 @@ impl RequestAgent for Accelerator {
             + self.io.in_flight()
             + self.locks.in_flight()
             + self
-                .own_memory
+                .attached_memory
                 .as_ref()
                 .map_or(0, AttachedMemory::in_flight)
     }
@@ -516,8 +507,8 @@ impl RequestAgent for Accelerator {
         if let Some(translator) = &mut self.translator {
             translator.begin_measurement();
         }
-        if let Some(own_memory) = &mut self.own_memory {
-            own_memory.begin_measurement(now);
+        if let Some(attached_memory) = &mut self.attached_memory {
+            attached_memory.begin_measurement(now);
         }
     }
 }

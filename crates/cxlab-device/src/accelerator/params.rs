@@ -5,7 +5,7 @@ use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_memory::prefetch::{self, PrefetchPolicy};
 use cxlab_os::ats::AtcParams;
-use cxlab_protocol::coherence::hold::Turns;
+use cxlab_protocol::coherence::line_arbitration::LineArbitration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,14 +80,16 @@ pub struct HmcParams {
     pub ways: u32,
     /// Cycles from a processing element's access to its response on a hit. Default 46: 115 ns at
     /// 400 MHz (Cohet, section VI-B2).
+    #[schemars(range(max = 1_000_000))]
     pub hit_cycles: u32,
-    /// Maximum number of outstanding requests to the host (CQIDs). 1
-    /// to 4096. Default 128 (*assumed*).
+    /// Maximum number of outstanding requests to the host (CQIDs). 1 to 4096. Default 128 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub misses: u32,
     /// Cycles from a processing element's access to the link on a miss. Default 100 (*assumed*).
+    #[schemars(range(max = 1_000_000))]
     pub request_cycles: u32,
     /// Cycles from the link to the processing element. Default 100 (*assumed*).
+    #[schemars(range(max = 1_000_000))]
     pub response_cycles: u32,
     /// Whether the eviction of a clean line is reported (`CleanEvictNoData`), which keeps the
     /// host's directory exact and takes a request, or is silent. Default true.
@@ -130,8 +132,7 @@ impl Default for HmcParams {
     }
 }
 
-/// The cache of a Type 2 device's own memory (DMC). Hits take as long as in the
-/// cache of host memory.
+/// The cache of a Type 2 device's own memory (DMC). Hits take as long as in the cache of host memory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmcParams {
@@ -168,15 +169,14 @@ pub struct AcceleratorParams {
     /// Number of processing elements. 1 to 1024. Default 1.
     #[schemars(range(min = 1, max = 1024))]
     pub elements: u32,
-    /// Maximum number of outstanding operations of a processing element. 1
-    /// to 4096. Default 256 (*assumed*).
+    /// Maximum number of outstanding operations of a processing element. 1 to 4096. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub window: u32,
     /// Cycles that a processing element spends on an atomic operation beside its access: to read
     /// the request, to compute, and to respond. Default 20 (*assumed*).
+    #[schemars(range(max = 1_000_000))]
     pub atomic_cycles: u32,
-    /// The cache of host memory, and the pipelines before and after the link, which DMA
-    /// and registers pass too.
+    /// The cache of host memory, and the pipelines before and after the link, which DMA and registers pass too.
     pub cache: HmcParams,
     /// The cache of the device's own memory, if it has memory.
     pub dmc: DmcParams,
@@ -185,15 +185,15 @@ pub struct AcceleratorParams {
     /// KiB, CXL 3.1, section 2.2.2, from recollection). With 64 B the device tracks each line.
     pub bias_page: Bytes,
     /// Cycles from an access to the device's local buffers to its response. Default 4 (*assumed*).
+    #[schemars(range(max = 1_000_000))]
     pub buffer_cycles: u32,
     /// Parameters of the DMA engine.
     pub dma: DmaParams,
     /// Parameters of the address translation cache, for hosts with an operating system.
     pub atc: AtcParams,
-    /// Order of accesses to a line after an atomic operation. Not a key of scenarios: for
-    /// tests that break the rule.
+    /// Order of accesses to a line after an atomic operation. Not a key of scenarios: for tests that break the rule.
     #[serde(skip)]
-    pub turns: Turns,
+    pub arbitration: LineArbitration,
 }
 
 impl Default for AcceleratorParams {
@@ -210,7 +210,7 @@ impl Default for AcceleratorParams {
             buffer_cycles: 4,
             dma: DmaParams::default(),
             atc: AtcParams::default(),
-            turns: Turns::default(),
+            arbitration: LineArbitration::default(),
         }
     }
 }
@@ -231,13 +231,14 @@ impl AcceleratorParams {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct DmaParams {
-    /// Cycles from a descriptor's arrival to its first transaction on the
-    /// link. Default 600 (*assumed*).
+    /// Cycles from a descriptor's arrival to its first transaction on the link. Default 600 (*assumed*).
+    #[schemars(range(max = 1_000_000))]
     pub setup_cycles: u32,
-    /// Cycles from the arrival of the last byte to the descriptor's
-    /// completion. Default 200 (*assumed*).
+    /// Cycles from the arrival of the last byte to the descriptor's completion. Default 200 (*assumed*).
+    #[schemars(range(max = 1_000_000))]
     pub completion_cycles: u32,
     /// Minimum cycles between the starts of two descriptors. Default 28 (*assumed*).
+    #[schemars(range(max = 1_000_000))]
     pub descriptor_cycles: u32,
     /// Bytes that the engine moves in a cycle. Default 64 B (512-bit datapath).
     pub width: Bytes,

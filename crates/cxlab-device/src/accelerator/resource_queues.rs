@@ -1,10 +1,9 @@
 //! Arbitration for the cache: its port, which accepts one access a cycle, and the resources of a
 //! miss (CQIDs and ways of a set).
 //!
-//! Processing elements get the port in order of arrival. Accesses that lack a CQID or a way wait
-//! in one queue. The first of the queue gets the resource that becomes free, and no later access
-//! gets it earlier. A miss that must evict takes two CQIDs; with a single free one it evicts, and
-//! waits for its own.
+//! Processing elements get the port in order of arrival. Accesses that lack a CQID or a way wait in one queue. The
+//! first access of the queue gets the resource that becomes free, and no later access gets the resource earlier. A miss
+//! that must evict takes two CQIDs. With a single free CQID the miss evicts, and waits for the second CQID.
 
 use std::collections::VecDeque;
 
@@ -32,25 +31,25 @@ pub(super) struct ResourceQueues {
     /// Processing elements that wait for the port.
     port: VecDeque<(u32, WaitTicket)>,
     pub(super) port_turns: OvertakingCounter,
-    room: VecDeque<ResourceWaiter>,
-    /// Whether the current lookup is for the first of `room`, or for a flip whose turn it is.
+    resources: VecDeque<ResourceWaiter>,
+    /// Whether the current lookup is for the first of `resources`, or for a flip whose turn it is.
     pub(super) serving: bool,
 }
 
 impl ResourceQueues {
     /// Whether the current lookup may allocate: it has its turn, or no request waits.
     pub(super) fn may_allocate(&self) -> bool {
-        self.serving || self.room.is_empty()
+        self.serving || self.resources.is_empty()
     }
 
     /// Whether a processing element is the first in the queue for resources.
     fn is_first(&self, element: u32) -> bool {
-        matches!(self.room.front(), Some(ResourceWaiter::Element(first)) if *first == element)
+        matches!(self.resources.front(), Some(ResourceWaiter::Element(first)) if *first == element)
     }
 
     fn has(&self, element: u32) -> bool {
-        let mut room = self.room.iter();
-        room.any(|waiter| matches!(waiter, ResourceWaiter::Element(other) if *other == element))
+        let mut waiters = self.resources.iter();
+        waiters.any(|waiter| matches!(waiter, ResourceWaiter::Element(other) if *other == element))
     }
 }
 
@@ -109,26 +108,25 @@ impl Accelerator {
         if found == LookupOutcome::Blocked {
             if !self.queues.has(hw_thread) {
                 self.queues
-                    .room
+                    .resources
                     .push_back(ResourceWaiter::Element(hw_thread));
             }
             return false;
         }
-        self.leave_room(ctx, hw_thread);
+        self.leave_queue(ctx, hw_thread);
         true
     }
 
-    pub(super) fn leave_room(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: u32) {
-        if self.queues.room.is_empty() {
+    pub(super) fn leave_queue(&mut self, ctx: &mut Ctx<'_, Parcel>, hw_thread: u32) {
+        if self.queues.resources.is_empty() {
             return;
         }
         let is_other = |waiter: &ResourceWaiter| !matches!(waiter, ResourceWaiter::Element(element) if *element == hw_thread);
-        self.queues.room.retain(is_other);
+        self.queues.resources.retain(is_other);
         self.serve_waiters(ctx);
     }
 
-    /// Looks up the line of an access that has begun, and queues the access if no CQID
-    /// or way is free.
+    /// Looks up the line of an access that has begun, and queues the access if no CQID or way is free.
     pub(super) fn look_again(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -138,7 +136,7 @@ impl Accelerator {
     ) {
         if self.look(ctx, &access, begun, how) == LookupOutcome::Blocked {
             self.queues
-                .room
+                .resources
                 .push_back(ResourceWaiter::Access(access, begun));
         }
     }
@@ -148,7 +146,7 @@ impl Accelerator {
         if self.queues.serving {
             return;
         }
-        while let Some(first) = self.queues.room.front().copied() {
+        while let Some(first) = self.queues.resources.front().copied() {
             match first {
                 ResourceWaiter::Access(access, begun) => {
                     self.queues.serving = true;
@@ -157,7 +155,7 @@ impl Accelerator {
                     if found == LookupOutcome::Blocked {
                         return;
                     }
-                    self.queues.room.pop_front();
+                    self.queues.resources.pop_front();
                 }
                 ResourceWaiter::Element(hw_thread) => {
                     let now = ctx.now();

@@ -75,7 +75,7 @@ impl CoherentDevice {
                         .accesses
                         .push_back(MediumAccess { request: NONE, dpa });
                 }
-                Action::Reply(_, reply) => {
+                Action::Respond(_, reply) => {
                     self.answers.waiting += 1;
                     let load = match opcode {
                         M2s::BiConflict => DevLoad::Light,

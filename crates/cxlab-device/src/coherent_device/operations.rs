@@ -150,7 +150,7 @@ impl CoherentDevice {
                         dpa: dpa_of(busy.line),
                     });
                 }
-                Action::Reply(_, opcode) => {
+                Action::Respond(_, opcode) => {
                     self.snoops_end(ctx.now(), busy.current_request);
                     let request = *self.contexts.get(busy.current_request);
                     let (port, owner) = (request.port, busy.current_request);

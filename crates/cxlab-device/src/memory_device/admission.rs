@@ -13,8 +13,7 @@ use crate::waits::DeviceWait;
 /// A request that the device is about to accept.
 #[derive(Clone, Copy)]
 pub(super) struct IncomingRequest<'a> {
-    /// The message, if it was buffered; `None` for the message that has just arrived, which
-    /// need not be copied.
+    /// The message, if it was buffered; `None` for the message that has just arrived, which need not be copied.
     pub(super) waited: Option<&'a Message>,
     pub(super) hpa: Hpa,
     pub(super) source: PortId,
@@ -102,11 +101,11 @@ impl MemoryDevice {
             self.drop_write(ctx, incoming);
             return true;
         }
-        let ahead = match &self.optional {
+        let is_read_already = match &self.optional {
             Some(optional) if !write => optional.speculations.has(dpa),
             _ => false,
         };
-        if !ahead && !self.backend.can_accept(now, write) {
+        if !is_read_already && !self.backend.can_accept(now, write) {
             self.waits.refuse(now);
             return false;
         }
@@ -127,7 +126,7 @@ impl MemoryDevice {
         }
         let id = self.next_id();
         let request = line_request(id, dpa, write);
-        let posted = write && self.posts;
+        let posted = write && self.completes_writes_on_acceptance;
         if posted {
             self.backend.defer();
         }
@@ -165,7 +164,7 @@ impl MemoryDevice {
         }
         self.stats.speculative_reads += 1;
         let id = self.next_id();
-        let ahead = match self.backend.enqueue(now, line_request(id, dpa, false)) {
+        let speculative_read = match self.backend.enqueue(now, line_request(id, dpa, false)) {
             Some(done) => SpeculativeRead::Ready(done),
             None => {
                 let request = Request {
@@ -182,20 +181,20 @@ impl MemoryDevice {
             }
         };
         let speculations = &mut self.optional.get_or_insert_default().speculations;
-        speculations.begin(dpa, ahead);
+        speculations.begin(dpa, speculative_read);
     }
 
     /// Serves a read whose line was read speculatively, or is being read.
     fn claim(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        ahead: SpeculativeRead,
+        speculative_read: SpeculativeRead,
         dpa: Dpa,
         incoming: IncomingRequest<'_>,
         waited: DeviceWait,
     ) {
         let now = ctx.now();
-        match ahead {
+        match speculative_read {
             SpeculativeRead::Ready(done) => {
                 let (id, ready) = (self.next_id(), done.max(now));
                 self.remember(ctx, id, dpa, incoming, waited, false);
@@ -231,12 +230,12 @@ impl MemoryDevice {
             (Some(errors), true) => errors.take_write(dpa, &incoming.message(ctx)),
             (Some(errors), false) => errors.read(dpa),
         };
-        let ahead = optional.speculations.take(dpa);
-        let Some(ahead) = ahead.filter(|_| !incoming.write) else {
+        let speculative_read = optional.speculations.take(dpa);
+        let Some(speculative_read) = speculative_read.filter(|_| !incoming.write) else {
             return Some(poison);
         };
         let incoming = IncomingRequest { poison, ..incoming };
-        self.claim(ctx, ahead, dpa, incoming, waited);
+        self.claim(ctx, speculative_read, dpa, incoming, waited);
         None
     }
 

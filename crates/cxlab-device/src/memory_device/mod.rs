@@ -51,15 +51,13 @@ struct Request {
     port: u16,
     /// When the request arrived, or when the medium accepted it.
     since: SimTime,
-    /// Total time in which the medium had refused requests, at the arrival of
-    /// this one, in picoseconds.
+    /// Total time in which the medium had refused requests, at the arrival of this one, in picoseconds.
     refused: u64,
     /// Whether the response was sent on acceptance, while the medium still works on the request.
     answered: bool,
 }
 
-/// A port with its queued responses, and the departure times of responses already
-/// scheduled on the link.
+/// A port with its queued responses, and the departure times of responses already scheduled on the link.
 #[repr(C)]
 struct Port {
     link: LinkPort,
@@ -91,11 +89,9 @@ pub struct DeviceConfig {
     pub qos: Option<QosConfig>,
     /// Lines with media errors, if any, with the run's seed and the device's name.
     pub media_errors: Option<(MediaErrorParams, u64, String)>,
-    /// Whether lines hold stand-in values, for checkers; the medium must not return
-    /// completion times in advance.
+    /// Whether lines hold stand-in values, for checkers; the medium must not return completion times in advance.
     pub values: bool,
-    /// Memory that hosts share with its data, if any; the medium must not return
-    /// completion times in advance.
+    /// Memory that hosts share with its data, if any; the medium must not return completion times in advance.
     pub shared: Option<DeviceSharedMemory>,
 }
 
@@ -118,9 +114,9 @@ pub struct MemoryDevice {
     /// Free numbers in `requests`.
     free: Vec<u32>,
     /// Time of a request and its response in the controller, in picoseconds.
-    controller: u32,
+    process_ps: u32,
     /// Whether a write is complete when the medium has accepted it.
-    posts: bool,
+    completes_writes_on_acceptance: bool,
     /// Whether the medium keeps its data without power.
     persistent: bool,
     /// Contexts in use: accepted requests whose responses have not left.
@@ -128,7 +124,7 @@ pub struct MemoryDevice {
     /// Requests in the medium that need no response: completed writes, and speculative reads.
     posted: u32,
     /// Number of contexts.
-    limit: u32,
+    max_contexts: u32,
     /// Time of the earliest wake-up that was requested for the medium, or `SimTime::NEVER`.
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
@@ -144,7 +140,7 @@ pub struct MemoryDevice {
 save_state!(MemoryDevice {
     values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, optional, waits;
     states: ports, backend, timeline, values;
-    built: controller, posts, persistent, decoders, limit, done;
+    built: process_ps, completes_writes_on_acceptance, persistent, decoders, max_contexts, done;
 } then catch_up);
 
 /// Token of the wake-up for the medium; ports use their number.
@@ -152,7 +148,7 @@ const MEDIUM: u32 = u32::MAX;
 /// Token of the wake-up for a change of capacity.
 const CAPACITY: u32 = u32::MAX - 1;
 /// Number of departed responses of a port that may stay in `leaving` before they are removed (*assumed*).
-const FEW: usize = 8;
+const MAX_DEPARTED: usize = 8;
 
 impl MemoryDevice {
     /// Builds the component.
@@ -161,15 +157,15 @@ impl MemoryDevice {
             (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos, config.ports.len())));
         let shares = telemetry.as_deref_mut();
         let timeline = ChangeTimeline::new(config.changes, &mut config.decoders, shares);
-        let limit = config.params.contexts;
         let ports = config.ports.into_iter().map(|link| Port {
             link,
             outbox: Outbox::default(),
             leaving: VecDeque::new(),
         });
         MemoryDevice {
-            controller: config.params.process_time.0 as u32,
-            posts: config.params.write_completion == WriteCompletion::Accepted,
+            process_ps: config.params.process_time.0 as u32,
+            completes_writes_on_acceptance: config.params.write_completion
+                == WriteCompletion::Accepted,
             persistent: config.persistent,
             ports: ports.collect(),
             backend: config.backend,
@@ -187,7 +183,7 @@ impl MemoryDevice {
             free: Vec::new(),
             contexts: 0,
             posted: 0,
-            limit,
+            max_contexts: config.params.contexts,
             waiting: VecDeque::new(),
             medium_wake: SimTime::NEVER,
             done: Vec::with_capacity(16),
@@ -273,6 +269,7 @@ impl MemoryDevice {
         self.await_change(ctx);
     }
 
+    /// Requests a wake-up at the next change of capacity, if there is one.
     fn await_change(&self, ctx: &mut Ctx<'_, Parcel>) {
         if let Some(next) = self.timeline.next() {
             ctx.wake_at(next, CAPACITY);
@@ -284,6 +281,7 @@ impl MemoryDevice {
         self.timeline.catch_up(&mut self.decoders)
     }
 
+    /// Applies the changes of capacity that are due, and admits requests that waited for them.
     #[cold]
     fn change_capacity(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let (now, values) = (ctx.now(), self.values.as_mut());
@@ -320,8 +318,8 @@ impl MemoryDevice {
         let (credits, message) = (*credits, message.as_ref());
         let request = message.map(|message| IncomingRequest::of(message, port, now));
         let credited = self.ports[port as usize].link.take_back(credits);
-        let ahead = message.is_some_and(|message| message.opcode == Opcode::MemSpecRd);
-        if let (Some(request), true) = (request, ahead) {
+        let is_speculative = message.is_some_and(|message| message.opcode == Opcode::MemSpecRd);
+        if let (Some(request), true) = (request, is_speculative) {
             self.speculate(ctx, request);
         } else if let Some(request) = request {
             self.stats.accepted += 1;
@@ -378,7 +376,7 @@ impl MemoryDevice {
             if request.answered {
                 self.posted -= 1;
                 if let Some(optional) = &mut self.optional {
-                    optional.speculations.come(completion.id, ctx.now());
+                    optional.speculations.complete(completion.id, ctx.now());
                 }
                 continue;
             }
@@ -397,13 +395,13 @@ impl MemoryDevice {
         let mut lost = LostMessages::default();
         while !self.ports[port as usize].outbox.is_empty() {
             lost += self.lose_responses(port);
-            // A request that waited for a context may complete at once, and its
-            // response is lost too.
+            // A request that waited for a context may complete at once, and its response is lost too.
             self.admit_waiting(ctx);
         }
         lost
     }
 
+    /// Discards the responses in a port's outbox, frees their contexts and returns their counts.
     fn lose_responses(&mut self, port: u16) -> LostMessages {
         let mut lost = LostMessages::default();
         let outbox = &mut self.ports[port as usize].outbox;
@@ -412,8 +410,7 @@ impl MemoryDevice {
         lost
     }
 
-    /// Calls `each` with the buffer of each request that arrived through `port`
-    /// and is still buffered.
+    /// Calls `each` with the buffer of each request that arrived through `port` and is still buffered.
     pub fn buffered(&self, port: u16, mut each: impl FnMut(BufferId)) {
         let requests = self.waiting.iter().filter(|request| request.port == port);
         let messages = requests.map(|request| &request.message);

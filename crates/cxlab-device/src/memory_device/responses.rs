@@ -8,7 +8,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::{CacheMeta, Channel, LongStage, MemMeta, Message, Opcode};
 
 use super::admission::IncomingRequest;
-use super::{FEW, MemoryDevice, Request};
+use super::{MAX_DEPARTED, MemoryDevice, Request};
 use crate::controller::DeviceStats;
 use crate::waits::DeviceWait;
 
@@ -61,11 +61,11 @@ impl MemoryDevice {
     #[inline]
     pub(super) fn has_context(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
         let mut first = SimTime::NEVER;
-        let room = self.contexts < self.limit;
+        let has_free = self.contexts < self.max_contexts;
         for port in &mut self.ports {
             // Departed responses are removed in batches, because the branch for a single one cannot
             // be predicted. The batches are small, so that the list stays short and cached.
-            if room && port.leaving.len() < FEW {
+            if has_free && port.leaving.len() < MAX_DEPARTED {
                 continue;
             }
             while let Some(leaves) = port.leaving.front().copied() {
@@ -77,7 +77,7 @@ impl MemoryDevice {
                 self.contexts -= 1;
             }
         }
-        if self.contexts < self.limit {
+        if self.contexts < self.max_contexts {
             return true;
         }
         self.wake_at(ctx, first);
@@ -158,13 +158,13 @@ impl MemoryDevice {
         ready: SimTime,
         change: impl Fn(&mut Message),
     ) {
-        let controller = self.controller;
+        let process_ps = self.process_ps;
         let turn = |message: &mut Message| {
             std::mem::swap(&mut message.source, &mut message.destination);
             message.vc = 0;
             message.hops = 0;
             message.meta = MemMeta::NONE;
-            message.stages.device += controller;
+            message.stages.device += process_ps;
             change(message);
         };
         let now = ctx.now();
@@ -185,7 +185,7 @@ impl MemoryDevice {
 
     /// Sends queued responses as far as link and credits allow.
     pub(super) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, woken: bool) {
-        let full = self.contexts == self.limit;
+        let full = self.contexts == self.max_contexts;
         let now = ctx.now();
         let port = &mut self.ports[number as usize];
         let mut sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);

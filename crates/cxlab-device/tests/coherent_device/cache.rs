@@ -288,7 +288,7 @@ impl Cache {
             M2s::BiRsp(kept) => {
                 let copy = self.copies.get_mut(&line).unwrap();
                 let (job, place) = copy.snoop.take().unwrap();
-                let answers = self.jobs[job].lines.answer(place, kept);
+                let answers = self.jobs[job].lines.respond(place, kept);
                 return self.answer(ctx, job, &answers);
             }
             M2s::BiConflict => {

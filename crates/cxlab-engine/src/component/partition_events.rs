@@ -55,7 +55,7 @@ impl<P> Default for Outgoing<P> {
 impl<P: Payload> Outgoing<P> {
     /// Distance, in events, at which memory of later events is prefetched for writing: the core of the
     /// receiving partition has read it last. Chosen by measurement (`docs/notebook/performance.md`).
-    const AHEAD: usize = 8;
+    const PREFETCH_DISTANCE: usize = 8;
 
     /// Adds an event and returns a reference to its payload.
     fn write(&mut self, key: EventKey, target: Target, payload: P) -> &mut P {
@@ -66,8 +66,9 @@ impl<P: Payload> Outgoing<P> {
             target,
             payload,
         });
-        if let Some(ahead) = self.events.spare_capacity_mut().get(Self::AHEAD) {
-            prefetch_to_write(ahead);
+        let spare = self.events.spare_capacity_mut();
+        if let Some(later) = spare.get(Self::PREFETCH_DISTANCE) {
+            prefetch_to_write(later);
         }
         &mut self.events[index].payload
     }
@@ -81,8 +82,7 @@ pub(crate) struct PartitionEvents<P: Payload> {
     pub(crate) partition: u16,
     /// The block whose events are being handled, numbered among those of all partitions.
     pub(crate) block: u16,
-    /// The partition's only block, whose events are in the timing wheel; [`NO_BLOCK`]
-    /// with block-by-block execution.
+    /// The partition's only block, whose events are in the timing wheel; [`NO_BLOCK`] with block-by-block execution.
     pub(crate) wheel_of: u16,
     pub(crate) blocks: Blocks,
     /// Units of work that are not in the monitor yet.
@@ -154,8 +154,7 @@ impl<P: Payload> PartitionEvents<P> {
         self.cross(block, NOWHERE, key, target)
     }
 
-    /// Makes a new event for `block` of the payload at `place`: into this partition's timing
-    /// wheel or elsewhere.
+    /// Makes a new event for `block` of the payload at `place`: into this partition's timing wheel or elsewhere.
     #[inline(always)]
     pub(super) fn pass_on(
         &mut self,

@@ -41,8 +41,7 @@ pub struct Monitor {
     interrupted: AtomicBool,
     pub(super) events: AtomicU64,
     pub(super) work: AtomicU64,
-    /// Units of work before the state from which the run continues.
-    before: AtomicU64,
+    restored_work: AtomicU64,
     pub(super) time: AtomicU64,
     pub(super) blocks: AtomicU64,
     /// The most threads that a run has used outside of trials.
@@ -97,18 +96,17 @@ impl Monitor {
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
-    /// Units of work so far ([`Ctx::count_work`](crate::Ctx::count_work)), including those before
-    /// a restored state.
+    /// Units of work so far ([`Ctx::count_work`](crate::Ctx::count_work)), including those before a restored state.
     pub fn work(&self) -> u64 {
-        self.before() + self.work.load(Ordering::Relaxed)
+        self.restored_work() + self.work.load(Ordering::Relaxed)
     }
-    /// Units of work that were done before the restored state ([`Monitor::take_up`]).
-    pub fn before(&self) -> u64 {
-        self.before.load(Ordering::Relaxed)
+    /// Units of work that were done before the restored state ([`Monitor::set_restored_work`]).
+    pub fn restored_work(&self) -> u64 {
+        self.restored_work.load(Ordering::Relaxed)
     }
     /// Sets the units of work that were done before the state from which the run continues.
-    pub fn take_up(&self, work: u64) {
-        self.before.store(work, Ordering::Relaxed);
+    pub fn set_restored_work(&self, work: u64) {
+        self.restored_work.store(work, Ordering::Relaxed);
     }
     /// Simulated time so far, updated together with [`Monitor::events`].
     pub fn time(&self) -> SimTime {

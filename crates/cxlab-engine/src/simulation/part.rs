@@ -11,7 +11,7 @@ use crate::queue::{EventQueue, PoppedEvent, Target, WheelQueue};
 use crate::units::SimTime;
 
 /// Number of events that a thread handles between two accesses to the monitor (*assumed*).
-pub(super) const LOOK_EVERY: u64 = 4096;
+pub(super) const MONITOR_INTERVAL: u64 = 4096;
 
 /// Largest number of components without prefetching (*assumed*): they and their events fit the second-level
 /// cache, where prefetching costs more than it saves.
@@ -20,11 +20,22 @@ const NEAR: usize = 128;
 /// Prefetch distances in events with a timing wheel: for the component and the payload of an event, and
 /// for both stages of [`ExecutionHints`]. A line from memory takes as long as two or three events.
 /// Twice these distances are slower (`docs/notebook/performance.md`).
-const AHEAD: [usize; 2] = [6, 2];
+const WHEEL_DISTANCES: [usize; 2] = [6, 2];
 
 /// Prefetch distances in events with block-by-block execution: for the component and the payload of an
 /// event, and for each stage of [`ExecutionHints`] (*assumed*). In large systems most lines come from memory.
-const COMING: [usize; 3] = [12, 6, 3];
+const BLOCK_DISTANCES: [usize; 3] = [12, 6, 3];
+
+/// How a slice of a run ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SliceEnd {
+    /// The time limit was reached, or no event was left.
+    Finished,
+    /// [`Monitor::interrupt`] was called, or another thread panicked.
+    Interrupted,
+    /// The run continues with another slice.
+    Paused,
+}
 
 /// A component with the engine's data on it. Every event needs these data, so they precede the component,
 /// in the cache line that is prefetched.
@@ -100,10 +111,10 @@ impl<C: Component> Partition<C> {
     fn prefetch_upcoming(&mut self) {
         let queue = &mut self.pending.queue;
         queue.prefetch_next_slot();
-        while let Some((target, carried)) = queue.next_to_prefetch(0, AHEAD[0]) {
+        while let Some((target, carried)) = queue.next_to_prefetch(0, WHEEL_DISTANCES[0]) {
             prefetch_slot(&self.slots, target, carried);
         }
-        while let Some((target, carried)) = queue.next_to_prefetch(1, AHEAD[1]) {
+        while let Some((target, carried)) = queue.next_to_prefetch(1, WHEEL_DISTANCES[1]) {
             prefetch_state(&self.slots, target, carried);
             prefetch_linked_state(&self.slots, target, carried);
         }
@@ -160,9 +171,9 @@ impl<C: Component> Partition<C> {
             self.dispatch(event);
             done += 1;
             if passed {
-                self.prefetch_upcoming_of_blocks(COMING[0], prefetch_slot);
-                self.prefetch_upcoming_of_blocks(COMING[1], prefetch_state);
-                self.prefetch_upcoming_of_blocks(COMING[2], prefetch_linked_state);
+                self.prefetch_upcoming_of_blocks(BLOCK_DISTANCES[0], prefetch_slot);
+                self.prefetch_upcoming_of_blocks(BLOCK_DISTANCES[1], prefetch_state);
+                self.prefetch_upcoming_of_blocks(BLOCK_DISTANCES[2], prefetch_linked_state);
             }
         }
         done
@@ -178,11 +189,11 @@ impl<C: Component> Partition<C> {
     fn advance_blocks(&mut self, end: u64, limit: u64) -> u64 {
         let mut done = 0;
         while done < limit && self.pending.queue.block_queues().open(end) {
-            (0..=COMING[0])
+            (0..=BLOCK_DISTANCES[0])
                 .for_each(|behind| self.prefetch_upcoming_of_blocks(behind, prefetch_slot));
-            (0..=COMING[1])
+            (0..=BLOCK_DISTANCES[1])
                 .for_each(|behind| self.prefetch_upcoming_of_blocks(behind, prefetch_state));
-            (0..=COMING[2])
+            (0..=BLOCK_DISTANCES[2])
                 .for_each(|behind| self.prefetch_upcoming_of_blocks(behind, prefetch_linked_state));
             let mut last = self.last;
             while let Some(block) = self.pending.queue.block_queues().begin_block() {
@@ -236,31 +247,31 @@ impl<C: Component> Partition<C> {
         }
     }
 
-    /// Runs as the only partition for about `events` events, or until `pause` returns true. Returns
-    /// whether the run was interrupted, or `None` where it can continue.
+    /// Runs as the only partition for about `events` events, or until `pause` returns true. Returns how
+    /// the slice ended.
     pub(super) fn run_alone(
         &mut self,
         until: u64,
         events: u64,
         pause: &mut dyn FnMut() -> bool,
         monitor: &Monitor,
-    ) -> Option<bool> {
+    ) -> SliceEnd {
         let mut handled = 0;
         while handled < events {
-            let done = self.advance(until, LOOK_EVERY);
+            let done = self.advance(until, MONITOR_INTERVAL);
             handled += done;
             self.update_monitor(monitor, done);
-            if done < LOOK_EVERY {
-                return Some(false);
+            if done < MONITOR_INTERVAL {
+                return SliceEnd::Finished;
             }
             if monitor.is_interrupted() {
-                return Some(true);
+                return SliceEnd::Interrupted;
             }
             if pause() {
-                return None;
+                break;
             }
         }
-        None
+        SliceEnd::Paused
     }
 }
 

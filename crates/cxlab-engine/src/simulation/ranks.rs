@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::part::{LOOK_EVERY, Partition};
+use super::part::{MONITOR_INTERVAL, Partition};
 use super::saved::save_pending;
 use super::{Monitor, Outcome, Simulation, Stop};
 use crate::component::Component;
@@ -25,8 +25,7 @@ pub trait Ranks {
     fn rank(&self) -> usize;
     /// The number of ranks.
     fn size(&self) -> usize;
-    /// Sends `out[r]` to each rank `r`, and receives into `into[r]` the bytes that rank `r` sent
-    /// to this one.
+    /// Sends `out[r]` to each rank `r`, and receives into `into[r]` the bytes that rank `r` sent to this one.
     ///
     /// The call is collective: the n-th call of one rank meets the n-th calls of all others. Both lists
     /// have an entry for each rank; those for the own rank are ignored.
@@ -177,7 +176,7 @@ where
         }
         let lookahead = division.lookahead.map_or(u64::MAX / 2, |span| span.0);
         let part = &mut self.parts[rank];
-        let (interrupted, exhausted) = part.run_windows_ranked(ranks, lookahead, until.0, monitor);
+        let stop = part.run_windows_ranked(ranks, lookahead, until.0, monitor);
         let ended = RankEnd {
             last: part.last,
             events: part.events,
@@ -187,14 +186,9 @@ where
             (part.last, part.events) = (ended.last, ended.events);
         }
         self.settle();
-        let stop = if interrupted {
-            Stop::Interrupted
-        } else if exhausted {
-            Stop::Exhausted
-        } else {
+        if stop == Stop::TimeLimit {
             self.end = until;
-            Stop::TimeLimit
-        };
+        }
         self.outcome(stop)
     }
 }
@@ -266,15 +260,14 @@ impl<C: Component> Partition<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {
-    /// Runs windows until the end of the run. Returns whether it was interrupted, and whether no rank has
-    /// an event left.
+    /// Runs windows until the end of the run, and returns why it ended.
     fn run_windows_ranked(
         &mut self,
         ranks: &mut dyn Ranks,
         lookahead: u64,
         until: u64,
         monitor: &Monitor,
-    ) -> (bool, bool) {
+    ) -> Stop {
         let (rank, size) = (ranks.rank(), ranks.size());
         let mut out = vec![Vec::new(); size];
         let mut into = vec![Vec::new(); size];
@@ -328,10 +321,14 @@ where
             }
             if interrupted || next >= until || next == u64::MAX {
                 self.update_monitor(monitor, unreported);
-                return (interrupted, next == u64::MAX);
+                return match next {
+                    _ if interrupted => Stop::Interrupted,
+                    u64::MAX => Stop::Exhausted,
+                    _ => Stop::TimeLimit,
+                };
             }
             unreported += self.advance(next.saturating_add(lookahead).min(until), u64::MAX);
-            if unreported >= LOOK_EVERY {
+            if unreported >= MONITOR_INTERVAL {
                 self.update_monitor(monitor, unreported);
                 unreported = 0;
             }

@@ -1,6 +1,6 @@
 //! A simulation that another program advances step by step, and whose components get work between two steps.
 
-use super::part::LOOK_EVERY;
+use super::part::MONITOR_INTERVAL;
 use super::{Outcome, Simulation, Stop};
 use crate::component::{Body, Component, ReservedWake};
 use crate::queue::EventKey;
@@ -16,9 +16,9 @@ impl<C: Component> Simulation<C> {
         self.begin();
         loop {
             self.divide(1);
-            let done = self.parts[0].advance(until.0, LOOK_EVERY);
+            let done = self.parts[0].advance(until.0, MONITOR_INTERVAL);
             self.settle();
-            if done < LOOK_EVERY {
+            if done < MONITOR_INTERVAL {
                 break;
             }
         }

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use super::barrier::OpenOnPanic;
 use super::exchange::{Exchange, PartitionReport, WindowAction};
-use super::part::{LOOK_EVERY, Partition};
+use super::part::{MONITOR_INTERVAL, Partition, SliceEnd};
 use super::{Monitor, Windows};
 use crate::component::{Component, CrossEvent};
 use crate::prefetch::prefetch;
@@ -20,7 +20,7 @@ use crate::queue::EventQueue;
 
 /// Prefetch distance in cross-partition events, which are in the cache of the processor that wrote them.
 /// Chosen by measurement (`docs/notebook/performance.md`).
-const AHEAD: usize = 14;
+const PREFETCH_DISTANCE: usize = 14;
 
 /// Number of times that a thread checks for the others before it sleeps (*assumed*). It takes about ten microseconds,
 /// a few times as long as most windows. Threads that outnumber the processors do not spin.
@@ -69,6 +69,7 @@ impl<C: Component> Worker<C> {
         }
     }
 
+    /// Hands a job to the thread.
     fn run(&self, job: Job<C>) {
         if let Some(jobs) = &self.jobs {
             // A worker that cannot take the job has panicked; `hand_back` reports it.
@@ -150,7 +151,7 @@ impl<C: Component> Workers<C> {
     }
 
     /// Runs several partitions, one thread each, until `pause` returns true, which is called every few
-    /// windows. Returns whether the run was interrupted, or `None` where it can continue.
+    /// windows. Returns how the slice ended.
     pub(super) fn run(
         &mut self,
         parts: &mut Vec<Partition<C>>,
@@ -158,7 +159,7 @@ impl<C: Component> Workers<C> {
         processors: usize,
         pause: &mut dyn FnMut() -> bool,
         monitor: &Monitor,
-    ) -> Option<bool> {
+    ) -> SliceEnd {
         let count = parts.len();
         let exchange = self.exchange(count, processors);
         let spins = exchange.barrier().spins();
@@ -230,14 +231,14 @@ impl LeadThread<'_> {
 
 impl<C: Component> Partition<C> {
     /// Runs windows until the end of the run, an interruption or a pause. The first partition has a
-    /// `lead`. Returns whether the run was interrupted, or `None` after a pause.
+    /// `lead`. Returns how the slice ended.
     fn run_windows(
         &mut self,
         exchange: &Exchange<CrossEvent<C::Payload>>,
         lookahead: u64,
         until: u64,
         mut lead: Option<LeadThread<'_>>,
-    ) -> Option<bool> {
+    ) -> SliceEnd {
         let _others_go_on = OpenOnPanic(exchange.barrier());
         let me = self.pending.partition as usize;
         // Which of the two buffers of the exchange the window uses.
@@ -254,12 +255,12 @@ impl<C: Component> Partition<C> {
                 exchange.set_action(buffer, lead.action());
             }
             if !exchange.barrier().wait() {
-                return Some(true);
+                return SliceEnd::Interrupted;
             }
             exchange.take(buffer, me, |events| {
                 for (index, event) in events.iter().enumerate() {
-                    if let Some(ahead) = events.get(index + AHEAD) {
-                        prefetch(ahead);
+                    if let Some(later) = events.get(index + PREFETCH_DISTANCE) {
+                        prefetch(later);
                     }
                     *self.pending.arrive(event.key, event.target) = event.payload;
                 }
@@ -274,7 +275,7 @@ impl<C: Component> Partition<C> {
             let ends = over || action != WindowAction::GoOn;
             if let Some(lead) = &mut lead {
                 lead.count(exchange.reports(buffer));
-                if ends || lead.unreported >= LOOK_EVERY {
+                if ends || lead.unreported >= MONITOR_INTERVAL {
                     lead.update_monitor(self.last);
                 }
                 lead.windows.count += u64::from(!ends);
@@ -282,9 +283,11 @@ impl<C: Component> Partition<C> {
                     lead.monitor.windows.add(lead.windows);
                 }
             }
-            if ends {
-                let interrupted = action == WindowAction::Interrupted;
-                return (over || interrupted).then_some(interrupted);
+            match action {
+                WindowAction::Interrupted => return SliceEnd::Interrupted,
+                _ if over => return SliceEnd::Finished,
+                WindowAction::Pause => return SliceEnd::Paused,
+                WindowAction::GoOn => {}
             }
             handled = self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);
             buffer ^= 1;

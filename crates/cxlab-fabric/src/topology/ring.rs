@@ -16,12 +16,12 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<Ring>(
 /// Fewest switches of a circle without a doubled link.
 const LEAST: usize = 3;
 
-/// Switches `sw0`, `sw1`, ... in a circle. A split placement puts requesters on one arc
-/// and devices on the other.
+/// Switches `sw0`, `sw1`, ... in a circle. A split placement puts requesters on one arc and devices on the other.
 #[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ring {
     /// Number of switches, at least 3; by default one for each requester-device pair.
+    #[schemars(range(min = 3, max = 4096))]
     pub switches: Option<usize>,
     /// Switches to which the endpoints attach.
     pub placement: Placement,

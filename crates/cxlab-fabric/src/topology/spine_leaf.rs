@@ -13,17 +13,19 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<SpineLeaf>(
     "two levels of switches, one link from every leaf to every spine",
 );
 
-/// Leaves `leaf0`, `leaf1`, ... to which the endpoints attach, and spines `spine0`,
-/// `spine1`, ... that join them.
+/// Leaves `leaf0`, `leaf1`, ... to which the endpoints attach, and spines `spine0`, `spine1`, ... that join them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpineLeaf {
     /// Number of leaves; by default one for each requester-device pair, and at least 2.
+    #[schemars(range(min = 1, max = 2048))]
     pub leaves: Option<usize>,
     /// Number of spines; by default computed from `oversubscription`.
+    #[schemars(range(min = 1, max = 2048))]
     pub spines: Option<usize>,
     /// Edge ports of a leaf for each of its uplinks, if `spines` is not given. The number of spines is then
     /// the number of edge ports of the fullest leaf divided by this, rounded up. Default 2, *assumed*.
+    #[schemars(range(min = 1, max = 4096))]
     pub oversubscription: usize,
     /// Switches to which the endpoints attach.
     pub placement: Placement,

@@ -14,7 +14,7 @@ use crate::source::SharedFailure;
 const ALONE: &str = "barrier: found in a thread; allowed: in generators of cxlab.op.together";
 
 /// An operation in flight.
-enum UnderWay<'t> {
+enum InFlight<'t> {
     Value(Value<'t>),
     Silent(Value<'t>),
     Bytes(LoadedRange<'t>),
@@ -61,9 +61,9 @@ impl Code {
                     }
                     Ok(Some(YieldedOperations::List(asked))) => {
                         let issued = asked.into_iter().map(|asked| issue(t, asked));
-                        let under_way: Vec<UnderWay<'_>> = issued.collect();
-                        let mut given = Vec::with_capacity(under_way.len());
-                        for one in under_way {
+                        let in_flight: Vec<InFlight<'_>> = issued.collect();
+                        let mut given = Vec::with_capacity(in_flight.len());
+                        for one in in_flight {
                             given.push(one.given().await);
                         }
                         SentValues::List(given)
@@ -147,25 +147,25 @@ impl Code {
     }
 }
 
-fn issue(t: &Handle, asked: PythonOperation) -> UnderWay<'_> {
+fn issue(t: &Handle, asked: PythonOperation) -> InFlight<'_> {
     match asked {
-        PythonOperation::Op(op) => UnderWay::Value(t.issue(op)),
-        PythonOperation::Silent(op) => UnderWay::Silent(t.issue(op)),
-        PythonOperation::Read(addr, bytes) => UnderWay::Bytes(t.read_range(addr, bytes)),
-        PythonOperation::Write(addr, data) => UnderWay::Silent(t.write_range(addr, &data)),
-        PythonOperation::Push(addr, data) => UnderWay::Silent(t.push(addr, &data)),
+        PythonOperation::Op(op) => InFlight::Value(t.issue(op)),
+        PythonOperation::Silent(op) => InFlight::Silent(t.issue(op)),
+        PythonOperation::Read(addr, bytes) => InFlight::Bytes(t.read_range(addr, bytes)),
+        PythonOperation::Write(addr, data) => InFlight::Silent(t.write_range(addr, &data)),
+        PythonOperation::Push(addr, data) => InFlight::Silent(t.push(addr, &data)),
     }
 }
 
-impl UnderWay<'_> {
+impl InFlight<'_> {
     async fn given(self) -> OperationValue {
         match self {
-            UnderWay::Value(value) => OperationValue::Number(value.await),
-            UnderWay::Silent(value) => {
+            InFlight::Value(value) => OperationValue::Number(value.await),
+            InFlight::Silent(value) => {
                 value.await;
                 OperationValue::Nothing
             }
-            UnderWay::Bytes(loaded) => OperationValue::Bytes(loaded.await),
+            InFlight::Bytes(loaded) => OperationValue::Bytes(loaded.await),
         }
     }
 }

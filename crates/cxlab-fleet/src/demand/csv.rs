@@ -131,7 +131,7 @@ impl Table {
     /// Parses a whole file.
     ///
     /// # Errors
-    /// The line of the first mistake, counted from 1, and what is wrong there.
+    /// The line of the first mistake, counted from 1, with a message.
     pub fn parse(content: &[u8]) -> Result<Table, (usize, String)> {
         let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
         let mut head: Option<Vec<usize>> = None;

@@ -47,7 +47,7 @@ impl Lifetimes {
     /// A distribution from sorted points. The first point must have part 0, and the last part 1.
     ///
     /// # Errors
-    /// What is wrong with points that form no distribution.
+    /// The first mistake, if the points form no distribution.
     pub fn new(points: &[Point]) -> Result<Lifetimes, ParamError> {
         let wrong = |message: &str| Err(ParamError::new("lifetimes", message));
         let ends = (points.first(), points.last());

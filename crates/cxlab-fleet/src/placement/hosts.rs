@@ -152,6 +152,7 @@ impl Hosts {
         }
     }
 
+    /// Finds the host of least rank that accepts the VM, by a search outwards from the preferred free memory.
     fn by_rank<P: Placement>(
         &self,
         placement: &P,

@@ -26,10 +26,10 @@ use super::entries::{EntryKind, NONE, TransactionEntry};
 use super::{CacheWay, CachingRequester, StallReason};
 use crate::issuer::DueWake;
 
-/// Wake-up tokens: a snoop of the caches above that has passed the cache is `ASK` plus the number of its entry, and
-/// the response `ANSWER` plus that number.
-pub(super) const ASK: u32 = 1 << 28;
-const ANSWER: u32 = 1 << 29;
+/// Wake-up token, plus the entry's number: a snoop of the caches above leaves the cache.
+pub(super) const SNOOP: u32 = 1 << 28;
+/// Wake-up token, plus the entry's number: the caches above respond.
+const RESPONSE: u32 = 1 << 29;
 
 /// A reason to snoop the caches above for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -116,17 +116,17 @@ impl CachingRequester {
         DueWake {
             wake: snoop.wake,
             at: time,
-            token: ANSWER + snoop.entry,
+            token: RESPONSE + snoop.entry,
         }
     }
 
     /// Handles the wake-up of a snoop of the caches above, or of its response.
     pub(super) fn wake_above(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        if token >= ANSWER {
-            self.answered(ctx, token - ANSWER);
+        if token >= RESPONSE {
+            self.answered(ctx, token - RESPONSE);
             return;
         }
-        let number = token - ASK;
+        let number = token - SNOOP;
         let entry = self.entries.get(number);
         let (Some(above), Some(snoop_reason)) = (&mut self.above, entry.snoop_reason) else {
             unreachable!("the caches above are snooped for a reason")
@@ -156,7 +156,7 @@ impl CachingRequester {
         };
         let number = match number {
             None if self.cache[slot].concerns_above(self.cache[slot].line, kind) => {
-                self.open_demand(slot, EntryKind::Snoop, SnoopReason::Snoop(kind))
+                self.open_snoop_entry(slot, EntryKind::Snoop, SnoopReason::Snoop(kind))
             }
             None => return false,
             Some(number) => {
@@ -200,7 +200,7 @@ impl CachingRequester {
         if self.entries.room(EntryKind::Evict) == 0 {
             return StallReason::Evictions;
         }
-        let number = self.open_demand(slot, EntryKind::Evict, SnoopReason::Eviction);
+        let number = self.open_snoop_entry(slot, EntryKind::Evict, SnoopReason::Eviction);
         if let Some(above) = &mut self.above {
             above.recalled = number;
         }
@@ -209,7 +209,7 @@ impl CachingRequester {
     }
 
     /// Takes an entry for a settled line that the caches above have.
-    fn open_demand(&mut self, slot: Slot, kind: EntryKind, snoop_reason: SnoopReason) -> u32 {
+    fn open_snoop_entry(&mut self, slot: Slot, kind: EntryKind, snoop_reason: SnoopReason) -> u32 {
         let number = self.entries.take(TransactionEntry {
             slot: Some(slot),
             snoop_reason: Some(snoop_reason),
@@ -233,14 +233,14 @@ impl CachingRequester {
         }
         if self.cache[slot].concerns_above(line, snoop_reason.snoop()) {
             entry.asked = true;
-            ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), ASK + number);
+            ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), SNOOP + number);
             return;
         }
-        self.meet(ctx, number, snoop_reason);
+        self.end_snoop(ctx, number, snoop_reason);
     }
 
     /// Ends a snoop that waits for nothing any more.
-    fn meet(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, snoop_reason: SnoopReason) {
+    fn end_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, snoop_reason: SnoopReason) {
         let entry = self.entries.get_mut(number);
         entry.snoop_reason = None;
         let event = match snoop_reason {
@@ -282,7 +282,7 @@ impl CachingRequester {
         if changed_silently {
             self.take_effect(ctx.now(), slot, u64::MAX, true);
         }
-        self.meet(ctx, number, snoop_reason);
+        self.end_snoop(ctx, number, snoop_reason);
     }
 
     /// Takes a line back that the caches above give up with its data. If a snoop has taken the line first, the data

@@ -360,8 +360,7 @@ impl CachingRequester {
         if self.entries.get(number).waiting >= TARGETS {
             return Err(StallReason::Targets);
         }
-        // The access may need a request when the line is stable, so the entry must not
-        // count as one of a snoop.
+        // The access may need a request when the line is stable, so the entry must not count as one of a snoop.
         if !self.entries.turn_into_miss(number) {
             return Err(StallReason::Mshrs);
         }
@@ -553,6 +552,7 @@ impl CachingRequester {
         }
     }
 
+    /// Completes an access that hit the cache.
     fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let now = ctx.now();
         let access = self.accesses.give_back(number);
@@ -634,7 +634,7 @@ impl RequestAgent for CachingRequester {
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == ISSUE {
             self.issuer.woken(ctx.now());
-        } else if token >= above::ASK {
+        } else if token >= above::SNOOP {
             self.wake_above(ctx, token);
         } else if token >= HIT {
             self.complete_hit(ctx, token - HIT);

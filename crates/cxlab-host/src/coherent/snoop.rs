@@ -225,8 +225,8 @@ impl CachingRequester {
     /// Makes a block snoop respond line by line, because the line of an entry is in conflict.
     pub(super) fn answer_singly(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let snoop = self.entries.get(number).snoop;
-        let answers = self.snoops.get_mut(snoop).lines.conflict();
-        self.send_responses(ctx, snoop, &answers);
+        let responses = self.snoops.get_mut(snoop).lines.conflict();
+        self.send_responses(ctx, snoop, &responses);
     }
 
     fn respond_to_snoop(
@@ -237,21 +237,21 @@ impl CachingRequester {
         kept: KeptCopy,
     ) {
         let lines = &mut self.snoops.get_mut(snoop).lines;
-        let answers = lines.answer(index, kept);
+        let responses = lines.respond(index, kept);
         let done = lines.is_done();
-        self.send_responses(ctx, snoop, &answers);
+        self.send_responses(ctx, snoop, &responses);
         if done {
             self.snoops.give_back(snoop);
         }
     }
 
     /// Sends responses. They carry the tag, the time of issue and the stages of their snoop back.
-    fn send_responses(&mut self, ctx: &mut Ctx<'_, Parcel>, snoop: u32, answers: &BlockResponses) {
+    fn send_responses(&mut self, ctx: &mut Ctx<'_, Parcel>, snoop: u32, list: &BlockResponses) {
         let PendingSnoop {
             message, is_block, ..
         } = *self.snoops.get_mut(snoop);
-        for answer in answers.iter() {
-            let (index, lines, opcode) = match answer {
+        for block_response in list.iter() {
+            let (index, lines, opcode) = match block_response {
                 BlockResponse::Line(index, kept) => (index, 1, kept.opcode()),
                 BlockResponse::Block(kept) if is_block => (0, message.lines, kept.block_opcode()),
                 BlockResponse::Block(kept) => (0, 1, kept.opcode()),

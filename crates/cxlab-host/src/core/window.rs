@@ -21,9 +21,9 @@ pub(super) struct WindowEntry {
     pub(super) begun: u64,
     /// When the step completes, in picoseconds; [`PENDING`] if that is not known yet.
     pub(super) done: u64,
-    /// Index of the first step that waits for this step's data, and of the next one that waits for the
-    /// same data as this step.
+    /// Index of the first step that waits for this step's data.
     pub(super) waiters: u32,
+    /// Index of the next step that waits for the same data as this step.
     pub(super) sibling: u32,
     /// Number of instructions of the program up to this step.
     pub(super) position: u64,
@@ -38,12 +38,13 @@ pub(super) struct Window {
     pub(super) next: u64,
     /// Number of instructions of the program up to the next step.
     pub(super) position: u64,
-    /// Number of steps in the window that have not begun, and of those that wait for memory. `latest` is
-    /// the latest known completion time of a step.
+    /// Number of steps in the window that have not begun.
     pub(super) waiting: u32,
+    /// Number of steps in the window that wait for memory.
     pub(super) pending: u32,
-    /// Since when one waits for memory, in picoseconds.
+    /// Time since which at least one step waits for memory, in picoseconds.
     pub(super) pending_since: u64,
+    /// Latest known completion time of a step, in picoseconds.
     pub(super) latest: u64,
     /// Steps whose data will be available, by time and number.
     pub(super) ready: BinaryHeap<Reverse<(u64, u64)>>,

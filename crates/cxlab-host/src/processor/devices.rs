@@ -144,16 +144,16 @@ impl Processor {
     }
 
     fn device_response(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let Some(answer) = SnoopResponse::from_opcode(message.opcode) else {
+        let Some(response) = SnoopResponse::from_opcode(message.opcode) else {
             panic!("{:?} answers no snoop", message.opcode)
         };
         let peer = self.accelerators.peer_of(message.source);
         let id = self.home.uqids.transaction(message.cache.uqid);
-        if answer.keeps() {
+        if response.keeps() {
             let poison = message.cache.has(CacheMeta::POISON);
             self.home.txns[id].snooped_holder = Some((message.source, poison));
         }
-        self.apply(ctx, id, Event::SnoopResponse(peer, answer));
+        self.apply(ctx, id, Event::SnoopResponse(peer, response));
     }
 
     fn device_data(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
@@ -214,8 +214,7 @@ impl Processor {
         stages.device += self.params.root_port_time.0 as u32;
         let owner = self.memory.owner(txn.line);
         let opcode = match reply {
-            // For the device's own memory, on CXL.mem: in order with its following reads
-            // (CXL 3.1, figure 3-42).
+            // For the device's own memory, on CXL.mem: in order with its following reads (CXL 3.1, figure 3-42).
             HostResponse::Go(_) if owner == Some(txn.request.source) && txn.request.writes_own => {
                 Opcode::MemWrFwd
             }
@@ -270,8 +269,7 @@ impl Processor {
                 ctx.now(),
             )
         };
-        // The device reads its memory when it has the line, and the host's write may
-        // take another, slower path.
+        // The device reads its memory when it has the line, and the host's write may take another, slower path.
         let forwards = matches!(opcode, Opcode::MemRdFwd | Opcode::MemWrFwd);
         match forwards && self.memory.writing.contains(&line) {
             true => self.home.held_grants.push(message),

@@ -1,5 +1,4 @@
-//! The home agent: transactions of lines, one at a time for each line, and the last-level
-//! cache with the directory.
+//! The home agent: transactions of lines, one at a time for each line, and the last-level cache with the directory.
 //!
 //! The table [`cxlab_protocol::coherence::cache_home`] decides the actions for a line; this module adds
 //! time and capacity. In the table, cores and last-level cache are a single holder. Requests of cores for
@@ -37,6 +36,16 @@ pub(super) enum CopyAfterSnoop {
     AsItIs,
 }
 
+/// The result of a snoop of the cores of a host.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SnoopedCores {
+    /// Whether a core had the line modified.
+    pub(super) dirty: bool,
+    /// Whether a core had to be snooped, which takes time: it had a copy that the snoop does not permit.
+    pub(super) snooped: bool,
+}
+
+/// The home agent of a processor: its transactions, last-level cache, directory and write buffer.
 pub(super) struct HomeAgent {
     pub(super) txns: Transactions,
     pub(super) llc: Llc,
@@ -108,6 +117,7 @@ impl Processor {
         ctx.wake_at(arrival, ARRIVE | id);
     }
 
+    /// Handles the arrival of a core's request at the home agent.
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         self.home.txns[id].times.arrived = ctx.now().0;
         self.admit(ctx, id);
@@ -128,9 +138,9 @@ impl Processor {
             self.take(ctx, id, slot);
             return true;
         }
-        let (dirty, any) = self.drop_copies(ctx, slot, NONE);
+        let SnoopedCores { dirty, snooped } = self.drop_copies(ctx, slot, NONE);
         if self.home.llc.is_victim_cache() {
-            self.stats.back_invalidations += u64::from(any);
+            self.stats.back_invalidations += u64::from(snooped);
             self.keep(ctx, slot, dirty);
             self.home.llc.settle(slot);
             return false;
@@ -162,17 +172,16 @@ impl Processor {
         }
     }
 
-    /// Invalidates a line in every core except `except`. Returns whether a core had it modified,
-    /// and whether any had it.
+    /// Invalidates a line in every core except `except`.
     pub(super) fn drop_copies(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         slot: Slot,
         except: u32,
-    ) -> (bool, bool) {
+    ) -> SnoopedCores {
         let line = self.home.llc.line(slot);
         let mut left = self.home.llc[slot].cores;
-        let (mut dirty, mut any) = (false, false);
+        let mut found = SnoopedCores::default();
         while left != 0 {
             let core = left.trailing_zeros();
             left &= left - 1;
@@ -180,28 +189,27 @@ impl Processor {
                 continue;
             }
             let state = self.cores[core as u16].caches.drop_line(line);
-            dirty |= state == CoreState::Modified;
-            any |= state != CoreState::Invalid;
+            found.dirty |= state == CoreState::Modified;
+            found.snooped |= state != CoreState::Invalid;
             self.home.llc[slot].cores &= !(1 << core);
         }
-        if any {
+        if found.snooped {
             self.stats.core_snoops += 1;
             self.changed(ctx, line);
         }
-        (dirty, any)
+        found
     }
 
-    /// Downgrades the copies of a line in every core except `except` to `most`. Returns whether a core had it
-    /// modified, and whether a core had it exclusively.
+    /// Downgrades the copies of a line in every core except `except` to `most`. Shared copies need no snoop.
     pub(super) fn share_copies(
         &mut self,
         slot: Slot,
         except: u32,
         most: CopyAfterSnoop,
-    ) -> (bool, bool) {
+    ) -> SnoopedCores {
         let line = self.home.llc.line(slot);
         let mut left = self.home.llc[slot].cores;
-        let (mut dirty, mut alone) = (false, false);
+        let mut found = SnoopedCores::default();
         while left != 0 {
             let core = left.trailing_zeros();
             left &= left - 1;
@@ -214,13 +222,13 @@ impl Processor {
                 CopyAfterSnoop::Clean => caches.clean(line),
                 CopyAfterSnoop::AsItIs => caches.held(line),
             };
-            dirty |= state == CoreState::Modified;
-            alone |= state >= CoreState::Exclusive;
+            found.dirty |= state == CoreState::Modified;
+            found.snooped |= state >= CoreState::Exclusive;
         }
-        if alone {
+        if found.snooped {
             self.stats.core_snoops += 1;
         }
-        (dirty, alone)
+        found
     }
 
     /// Gives a transaction its line, and starts the lookup in directory and last-level cache.

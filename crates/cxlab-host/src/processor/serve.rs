@@ -19,7 +19,7 @@ use cxlab_protocol::{LatencyStages, LongStage};
 
 use super::Processor;
 use super::caches::CoreState;
-use super::home::CopyAfterSnoop;
+use super::home::{CopyAfterSnoop, SnoopedCores};
 use super::llc::DirectoryEntry;
 use super::params::DeviceEvictions;
 use super::tokens::{FINISH, NONE};
@@ -48,7 +48,7 @@ impl Processor {
         }
         if let Some(found) = self.home.txns[id].found.take() {
             match txn.state.is_busy() {
-                true => self.apply(ctx, id, Event::CoresAnswered(found)),
+                true => self.apply(ctx, id, Event::CoresResponded(found)),
                 false => self.conclude(ctx, id),
             }
             return;
@@ -76,16 +76,15 @@ impl Processor {
         match txn.kind {
             TxnKind::Read if cores && self.source(slot, txn.core) != DataSource::Memory => {
                 let core = self.source(slot, txn.core) == DataSource::Core;
-                let (dirty, alone) =
-                    self.share_copies(slot, u32::from(txn.core), CopyAfterSnoop::Shared);
-                self.on_die(ctx, id, dirty, alone || core);
+                let found = self.share_copies(slot, u32::from(txn.core), CopyAfterSnoop::Shared);
+                self.on_die(ctx, id, found.dirty, found.snooped || core);
             }
             TxnKind::Own if alone && self.source(slot, txn.core) != DataSource::Memory => {
-                let (dirty, any) = self.drop_copies(ctx, slot, u32::from(txn.core));
-                self.on_die(ctx, id, dirty, any);
+                let found = self.drop_copies(ctx, slot, u32::from(txn.core));
+                self.on_die(ctx, id, found.dirty, found.snooped);
             }
             TxnKind::WriteBack => {
-                let (dirty, _) = self.share_copies(slot, NONE, CopyAfterSnoop::Clean);
+                let dirty = self.share_copies(slot, NONE, CopyAfterSnoop::Clean).dirty;
                 let way = &mut self.home.llc[slot];
                 if dirty | std::mem::take(&mut way.dirty) {
                     self.write_memory(ctx, txn.line, Some(id), NONE, true);
@@ -133,7 +132,7 @@ impl Processor {
     /// Invalidates a line in the cores and in the last-level cache, and writes it if it is newer than memory.
     fn flush(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, slot: Slot) {
         let txn = self.home.txns[id];
-        let (dirty, _) = self.drop_copies(ctx, slot, NONE);
+        let dirty = self.drop_copies(ctx, slot, NONE).dirty;
         self.home.llc.drop_data(slot);
         if dirty | std::mem::take(&mut self.home.llc[slot].dirty) {
             let keeps = !txn.state.filter.holders().without(CORES).is_empty();
@@ -249,17 +248,17 @@ impl Processor {
             }
             Action::WriteLlc => self.keep(ctx, slot, true),
             Action::FillLlc => self.keep(ctx, slot, false),
-            Action::Reply(..) if txn.kind == TxnKind::DmaRead => self.dma_read(ctx, id),
-            Action::Reply(..) if txn.kind == TxnKind::DmaWrite => {
+            Action::Respond(..) if txn.kind == TxnKind::DmaRead => self.dma_read(ctx, id),
+            Action::Respond(..) if txn.kind == TxnKind::DmaWrite => {
                 self.dma_write(ctx, id);
                 return Some(Event::PulledData(false));
             }
-            Action::Reply(..) if txn.kind == TxnKind::PageWrite => {
+            Action::Respond(..) if txn.kind == TxnKind::PageWrite => {
                 self.page_write(ctx, &txn);
                 return Some(Event::PulledData(false));
             }
-            Action::Reply(..) if matches!(txn.kind, TxnKind::PageRead | TxnKind::WalkRead) => {}
-            Action::Reply(_, reply) => self.reply(ctx, id, reply),
+            Action::Respond(..) if matches!(txn.kind, TxnKind::PageRead | TxnKind::WalkRead) => {}
+            Action::Respond(_, reply) => self.reply(ctx, id, reply),
             Action::GrantCores(GoState::Invalid) => {}
             Action::GrantCores(state) => {
                 let fills = !self.home.llc.is_victim_cache();
@@ -282,13 +281,12 @@ impl Processor {
         // If the last-level cache has no copy, one of the cores has to supply the data.
         let data = self.home.llc[slot].data;
         let by_core = !data && self.home.llc[slot].cores != 0;
-        let (dirty, asked) = match snoop {
+        let SnoopedCores { dirty, snooped } = match snoop {
             Snoop::Inv => self.drop_copies(ctx, slot, NONE),
             Snoop::Data => self.share_copies(slot, NONE, CopyAfterSnoop::Shared),
             Snoop::Cur if data => self.share_copies(slot, NONE, CopyAfterSnoop::Clean),
             Snoop::Cur => self.share_copies(slot, NONE, CopyAfterSnoop::AsItIs),
         };
-        let asked = asked || by_core;
         let way = &mut self.home.llc[slot];
         let dirty = dirty | way.dirty;
         let found = match (data || by_core, dirty) {
@@ -302,8 +300,8 @@ impl Processor {
         if snoop == Snoop::Inv {
             self.home.llc.drop_data(slot);
         }
-        if !asked {
-            return Some(Event::CoresAnswered(found));
+        if !snooped && !by_core {
+            return Some(Event::CoresResponded(found));
         }
         self.home.txns[id].found = Some(found);
         ctx.wake_at(ctx.now() + self.params.snoop_time, FINISH | id);
@@ -331,8 +329,8 @@ impl Processor {
         self.forget_flushed(ctx, slot);
         if txn.kind == TxnKind::Own {
             // The table covers devices; the other cores are snooped here.
-            let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));
-            self.home.llc[slot].dirty |= dirty;
+            let found = self.drop_copies(ctx, slot, u32::from(txn.core));
+            self.home.llc[slot].dirty |= found.dirty;
         }
         if txn.memory.outcome != AccessOutcome::Served {
             self.give_up(ctx, &txn, slot);

@@ -24,8 +24,7 @@ impl Processor {
         self.errors.stray.get_or_insert_with(text);
     }
 
-    /// Denies a transaction that would read or write an address without memory. The
-    /// transaction continues without it.
+    /// Denies a transaction that would read or write an address without memory. The transaction continues without it.
     #[cold]
     #[inline(never)]
     pub(super) fn deny_as_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
@@ -90,7 +89,7 @@ impl Processor {
         };
         self.home.txns[id].state = next;
         for action in actions.iter() {
-            if let Action::Reply(_, reply) = action {
+            if let Action::Respond(_, reply) = action {
                 self.reply(ctx, id, reply);
             }
         }

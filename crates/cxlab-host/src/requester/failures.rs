@@ -35,7 +35,7 @@ impl FailureHandling for Requester {
             if slot.kind == RequestSlotKind::Request && SimTime(slot.issued) + timeout <= ctx.now()
             {
                 self.slots[tag].kind = RequestSlotKind::Late;
-                self.idle += 1;
+                self.unused_tags += 1;
                 self.replace();
                 self.ledger.leave(ctx.now(), slot.issued);
                 self.ledger.stats.timed_out_ever += 1;
@@ -75,7 +75,7 @@ impl Requester {
     fn replace(&mut self) {
         let tag = match self.spare.pop() {
             Some(tag) => {
-                self.idle -= 1;
+                self.unused_tags -= 1;
                 tag
             }
             None => {

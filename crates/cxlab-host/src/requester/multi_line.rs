@@ -28,7 +28,7 @@ impl Requester {
     /// the operation's number.
     #[inline]
     pub(super) fn next_line(&mut self) -> Option<(Hpa, bool, u32)> {
-        let number = self.current;
+        let number = self.current_multi_line;
         if number == 0 {
             return None;
         }
@@ -37,7 +37,7 @@ impl Requester {
         op.next_line = Hpa(line.0 + 64);
         op.unissued -= 1;
         if op.unissued == 0 {
-            self.current = 0;
+            self.current_multi_line = 0;
         }
         Some((line, op.write, number))
     }
@@ -55,7 +55,7 @@ impl Requester {
             incomplete: op.lines,
             served: true,
         };
-        self.current = match self.free_multi_line_ops.pop() {
+        self.current_multi_line = match self.free_multi_line_ops.pop() {
             Some(index) => {
                 self.multi_line_ops[index as usize] = multi_line_op;
                 index + 1
@@ -68,12 +68,12 @@ impl Requester {
         let later_lines = u64::from(unissued);
         self.issuer.count_lines(later_lines);
         self.issuer.delay(now, later_lines * self.issuer.interval());
-        self.current
+        self.current_multi_line
     }
 
     /// Drops the lines that were not issued when the workload ends, so that nothing waits for them.
     pub(super) fn drop_unissued(&mut self) {
-        let number = std::mem::take(&mut self.current);
+        let number = std::mem::take(&mut self.current_multi_line);
         if number > 0 {
             let op = &mut self.multi_line_ops[number as usize - 1];
             op.incomplete -= std::mem::take(&mut op.unissued);

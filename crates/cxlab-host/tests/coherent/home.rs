@@ -275,7 +275,7 @@ impl Home {
                 Action::WriteMedium => {
                     self.memory.insert(line, message.unwrap().1.data);
                 }
-                Action::Reply(to, reply) => {
+                Action::Respond(to, reply) => {
                     let to = to.index() as u16;
                     let direct = message.filter(|(from, message)| {
                         *from == to && message.channel() == Channel::M2sRwd

@@ -12,7 +12,7 @@ use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 /// Fractions of a picosecond in which the bus is paced.
 const FRACTION_BITS: u32 = 16;
 /// Completed requests are removed once this many are pending.
-const FEW: usize = 8;
+const REMOVAL_SIZE: usize = 8;
 /// Distance of the mix from the family beyond which lines count as outside, as a share of reads
 /// (*assumed*: a random mix fluctuates by 0.01 in a window of 2,000 lines).
 const OUTSIDE: f64 = 0.05;
@@ -36,9 +36,9 @@ pub(super) struct CurveMemory {
     /// Time from which the bus is free, in picoseconds times 2^`FRACTION_BITS`.
     free: u128,
     /// Whether `enqueue` returns completion times, until `defer`.
-    ahead: bool,
+    returns_times: bool,
     /// Number of completions at the front of `pending` that `enqueue` returned before `defer`.
-    told: usize,
+    returned: usize,
     /// Completions in order of time.
     pending: VecDeque<Completion>,
     counts: LineCounts,
@@ -54,7 +54,7 @@ struct LineCounts {
 }
 
 save_state!(CurveMemory {
-    values: seen, reads, wait_ps, in_flight, last, free, ahead, told, pending, counts;
+    values: seen, reads, wait_ps, in_flight, last, free, returns_times, returned, pending, counts;
     built: table, window, capacity;
 });
 
@@ -70,8 +70,8 @@ impl CurveMemory {
             in_flight: 0.0,
             last: 0,
             free: 0,
-            ahead: true,
-            told: 0,
+            returns_times: true,
+            returned: 0,
             pending: VecDeque::with_capacity(queue as usize),
             counts: LineCounts::default(),
         }
@@ -131,7 +131,7 @@ impl CurveMemory {
 impl MemoryBackend for CurveMemory {
     fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
         // Several are removed at once: see `fixed`.
-        if self.ahead && self.pending.len() + 1 >= self.capacity.min(FEW) {
+        if self.returns_times && self.pending.len() + 1 >= self.capacity.min(REMOVAL_SIZE) {
             self.forget(now);
         }
         self.pending.len() < self.capacity
@@ -149,24 +149,24 @@ impl MemoryBackend for CurveMemory {
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         let at = SimTime(self.serve(now.0, request.lines, request.write));
         self.pending.push_back(Completion { id: request.id, at });
-        self.ahead.then_some(at)
+        self.returns_times.then_some(at)
     }
 
     fn defer(&mut self) {
-        if std::mem::take(&mut self.ahead) {
-            self.told = self.pending.len();
+        if std::mem::take(&mut self.returns_times) {
+            self.returned = self.pending.len();
         }
     }
 
     fn next_event(&self) -> Option<SimTime> {
-        if self.ahead && self.pending.len() < self.capacity {
+        if self.returns_times && self.pending.len() < self.capacity {
             return None;
         }
         self.pending.front().map(|first| first.at)
     }
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
-        if self.ahead {
+        if self.returns_times {
             self.forget(now);
             return;
         }
@@ -174,9 +174,9 @@ impl MemoryBackend for CurveMemory {
             && first.at <= now
         {
             self.pending.pop_front();
-            match self.told {
+            match self.returned {
                 0 => done.push(first),
-                _ => self.told -= 1,
+                _ => self.returned -= 1,
             }
         }
     }

@@ -9,8 +9,7 @@
 //! - first-ready, first-come scheduling with a cap on row hits; open, closed and capped pages;
 //! - address mappings, and energy from supply currents.
 //!
-//! The model is driven by events: between commands nothing is computed, and an idle
-//! channel costs nothing.
+//! The model is driven by events: between commands nothing is computed, and an idle channel costs nothing.
 //!
 //! Left out: power-down and self-refresh, postponed refreshes, temperature, on-die ECC, and data.
 //! Concurrent requests to one line may be served in either order, except that a read sees a write
@@ -265,7 +264,7 @@ impl<O: CommandObserver> MemoryBackend for Dram<O> {
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         self.run(now);
-        self.outstanding.tell(now, done);
+        self.outstanding.take_completed(now, done);
     }
 
     fn granule(&self) -> u32 {

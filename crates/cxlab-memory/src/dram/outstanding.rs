@@ -60,9 +60,9 @@ impl OutstandingRequests {
         self.known.front().map(|first| first.at)
     }
 
-    /// Reports all completions up to `now`.
+    /// Moves all completions up to `now` to the end of `done`.
     #[inline]
-    pub(super) fn tell(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+    pub(super) fn take_completed(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         while self.known.front().is_some_and(|first| first.at <= now) {
             done.extend(self.known.pop_front());
         }

@@ -46,52 +46,52 @@ fn ratio(part: f64, whole: f64) -> f64 {
 
 impl Drive {
     pub(super) fn report(&self, now: SimTime, out: &mut Vec<Statistic>) {
-        let mut say = |name: &str, value: f64| {
+        let mut append = |name: &str, value: f64| {
             let name = name.to_owned();
             out.push(Statistic { name, value });
         };
         let counted = &self.counters;
         let nand = &self.nand.stats;
         let span = now.0.saturating_sub(self.measured_from);
-        say("host.reads", counted.reads as f64);
-        say("host.writes", counted.writes as f64);
-        say("host.read_bytes", (counted.read_lines * LINE_BYTES) as f64);
+        append("host.reads", counted.reads as f64);
+        append("host.writes", counted.writes as f64);
+        append("host.read_bytes", (counted.read_lines * LINE_BYTES) as f64);
         let written = (counted.written_lines * LINE_BYTES) as f64;
-        say("host.written_bytes", written);
-        say("buffer.reads", counted.buffer_reads as f64);
-        say("buffer.coalesced", counted.coalesced as f64);
-        say("buffer.fills", counted.fills as f64);
-        say("buffer.blocked", counted.blocked_writes as f64);
-        say("buffer.used", f64::from(self.buffer.used()));
-        say("mapping.hits", self.cache.hits as f64);
-        say("mapping.misses", self.cache.misses as f64);
-        say("mapping.reads", counted.translation_reads as f64);
-        say("mapping.writes", counted.translation_writes as f64);
-        say("flash.reads", nand.reads as f64);
-        say("flash.programs", nand.programs as f64);
-        say("flash.erases", nand.erases as f64);
-        say("flash.multi_plane", nand.multi_plane as f64);
-        say("flash.suspends", nand.suspends as f64);
+        append("host.written_bytes", written);
+        append("buffer.reads", counted.buffer_reads as f64);
+        append("buffer.coalesced", counted.coalesced as f64);
+        append("buffer.fills", counted.fills as f64);
+        append("buffer.blocked", counted.blocked_writes as f64);
+        append("buffer.used", f64::from(self.buffer.used()));
+        append("mapping.hits", self.cache.hits as f64);
+        append("mapping.misses", self.cache.misses as f64);
+        append("mapping.reads", counted.translation_reads as f64);
+        append("mapping.writes", counted.translation_writes as f64);
+        append("flash.reads", nand.reads as f64);
+        append("flash.programs", nand.programs as f64);
+        append("flash.erases", nand.erases as f64);
+        append("flash.multi_plane", nand.multi_plane as f64);
+        append("flash.suspends", nand.suspends as f64);
         let (dies, channels) = self.nand.utilization(span);
-        say("flash.die_utilization", dies);
-        say("flash.channel_utilization", channels);
-        say("flush.pages", counted.host_pages as f64);
-        say("flush.sub_pages", counted.flushed as f64);
-        say("gc.blocks", counted.collections as f64);
-        say("gc.sub_pages", counted.collected as f64);
-        say("gc.pages", counted.collected_pages as f64);
-        say("wear.blocks", counted.wear_moves as f64);
-        say("wear.sub_pages", counted.wear_moved as f64);
+        append("flash.die_utilization", dies);
+        append("flash.channel_utilization", channels);
+        append("flush.pages", counted.host_pages as f64);
+        append("flush.sub_pages", counted.flushed as f64);
+        append("gc.blocks", counted.collections as f64);
+        append("gc.sub_pages", counted.collected as f64);
+        append("gc.pages", counted.collected_pages as f64);
+        append("wear.blocks", counted.wear_moves as f64);
+        append("wear.sub_pages", counted.wear_moved as f64);
         let host = (counted.flushed + counted.translation_writes) as f64;
         let moved = (counted.collected + counted.wear_moved) as f64;
-        say("ftl.write_amplification", ratio(host + moved, host));
+        append("ftl.write_amplification", ratio(host + moved, host));
         let pages = counted.host_pages + counted.collected_pages + counted.wear_pages;
         let programmed = (pages * u64::from(self.geometry.subs) * self.geometry.sub_bytes) as f64;
-        say("write_amplification", ratio(programmed, written));
-        self.report_wear(span, written, &mut say);
+        append("write_amplification", ratio(programmed, written));
+        self.report_wear(span, written, &mut append);
     }
 
-    fn report_wear(&self, span: u64, written: f64, say: &mut impl FnMut(&str, f64)) {
+    fn report_wear(&self, span: u64, written: f64, append: &mut impl FnMut(&str, f64)) {
         let blocks = || self.planes.iter().flat_map(|plane| &plane.blocks);
         let opened = blocks().count() as f64;
         let unopened: u32 = self.planes.iter().map(super::blocks::Plane::unopened).sum();
@@ -104,20 +104,20 @@ impl Drive {
         let offs = blocks().map(|block| f64::from(block.erases) - mean);
         let squares: f64 = offs.map(|off| off * off).sum();
         let squares = squares + f64::from(unopened) * mean * mean;
-        say("erases.least", f64::from(least));
-        say("erases.most", f64::from(most));
-        say("erases.mean", mean);
-        say("erases.deviation", ratio(squares, all).sqrt());
+        append("erases.least", f64::from(least));
+        append("erases.most", f64::from(most));
+        append("erases.mean", mean);
+        append("erases.deviation", ratio(squares, all).sqrt());
         let endurance = f64::from(self.params.cells().endurance);
-        say("life.used", ratio(mean, endurance));
+        append("life.used", ratio(mean, endurance));
         // The remaining erases of all blocks at the measured rate; 0 if there were no erases.
         let left = (endurance * all - sum).max(0.0);
         let erases = self.counters.erases as f64;
         let periods = ratio(left, erases);
-        say("life.years_left", periods * span as f64 / YEAR_PS);
-        say("life.bytes_left", periods * written);
+        append("life.years_left", periods * span as f64 / YEAR_PS);
+        append("life.bytes_left", periods * written);
         let physical = self.geometry.physical_bytes() as f64;
         let user = f64::from(self.geometry.user) * self.geometry.sub_bytes as f64;
-        say("spare", physical / user - 1.0);
+        append("spare", physical / user - 1.0);
     }
 }

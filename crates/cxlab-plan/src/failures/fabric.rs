@@ -28,7 +28,7 @@ pub(crate) struct Fabric<'a> {
 pub(super) struct SurvivingFabric {
     /// By planned link: whether an event has taken it down.
     pub(super) down: Vec<bool>,
-    /// By planned link: whether the fabric manager holds what is behind it in reset.
+    /// By planned link: whether the fabric manager holds the component behind it in reset.
     pub(super) reset: Vec<bool>,
     /// By component: whether an event has removed it.
     pub(super) dead: Vec<bool>,

@@ -1,4 +1,4 @@
-//! What a run does when components fail: the changes of each component, and of the routing.
+//! Failures as a run carries them out: the changes of each component, and of the routing.
 
 use std::sync::Arc;
 

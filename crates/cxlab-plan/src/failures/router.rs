@@ -156,7 +156,7 @@ impl<'a> Router<'a> {
         Ok(number)
     }
 
-    /// Puts the last change into force; returns what all components do.
+    /// Puts the last change into force; returns the changes of all components.
     pub(super) fn finish(mut self, notes: &mut Vec<Note>) -> Failures {
         self.wait_for(Picos(u64::MAX));
         self.note(notes);

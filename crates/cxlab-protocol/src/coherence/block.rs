@@ -33,7 +33,7 @@ pub type BlockResponses = List<BlockResponse, { BlockSnoop::MAX_LEN as usize }>;
 pub struct BlockSnoop {
     snoop: Snoop,
     len: u8,
-    answered: u8,
+    responded: u8,
     kept: [KeptCopy; BlockSnoop::MAX_LEN as usize],
     individually: bool,
 }
@@ -50,7 +50,7 @@ impl BlockSnoop {
         Some(BlockSnoop {
             snoop,
             len,
-            answered: 0,
+            responded: 0,
             kept: [KeptCopy::Invalid; BlockSnoop::MAX_LEN as usize],
             individually: false,
         })
@@ -76,14 +76,14 @@ impl BlockSnoop {
         self.individually
     }
 
-    /// Whether [`BlockSnoop::answer`] was called for the line.
-    pub const fn has_answered(&self, line: u8) -> bool {
-        self.answered & (1 << line) != 0
+    /// Whether [`BlockSnoop::respond`] was called for the line.
+    pub const fn has_responded(&self, line: u8) -> bool {
+        self.responded & (1 << line) != 0
     }
 
-    /// Whether [`BlockSnoop::answer`] was called for every line.
+    /// Whether [`BlockSnoop::respond`] was called for every line.
     pub const fn is_done(&self) -> bool {
-        self.answered == (1 << self.len) - 1
+        self.responded == (1 << self.len) - 1
     }
 
     /// Records that a line is in conflict: from now on each line gets a response of its own.
@@ -99,12 +99,12 @@ impl BlockSnoop {
 
     /// Records the table's response for the line at this position of the block. Returns the
     /// responses that may be sent now.
-    pub fn answer(&mut self, line: u8, kept: KeptCopy) -> BlockResponses {
+    pub fn respond(&mut self, line: u8, kept: KeptCopy) -> BlockResponses {
         let mut out = BlockResponses::new();
-        if line >= self.len || self.has_answered(line) {
+        if line >= self.len || self.has_responded(line) {
             return out;
         }
-        self.answered |= 1 << line;
+        self.responded |= 1 << line;
         self.kept[usize::from(line)] = kept;
         if self.individually {
             out.push(BlockResponse::Line(line, kept));
@@ -122,7 +122,7 @@ impl BlockSnoop {
     }
 
     fn release(&self, out: &mut BlockResponses) {
-        for line in (0..self.len).filter(|&line| self.has_answered(line)) {
+        for line in (0..self.len).filter(|&line| self.has_responded(line)) {
             out.push(BlockResponse::Line(line, self.kept[usize::from(line)]));
         }
     }
@@ -138,29 +138,29 @@ mod tests {
         BlockSnoop::new(snoop, len).unwrap()
     }
 
-    fn answers(list: BlockResponses) -> Vec<BlockResponse> {
+    fn listed(list: BlockResponses) -> Vec<BlockResponse> {
         list.iter().collect()
     }
 
     #[test]
-    fn equal_answers_go_as_one_when_the_last_is_known() {
+    fn equal_responses_go_as_one_when_the_last_is_known() {
         let mut snoop = block(Snoop::Inv, 4);
         for line in [2, 0, 3] {
-            assert!(snoop.answer(line, KeptCopy::Invalid).is_empty());
+            assert!(snoop.respond(line, KeptCopy::Invalid).is_empty());
         }
         assert_eq!(
-            answers(snoop.answer(1, KeptCopy::Invalid)),
+            listed(snoop.respond(1, KeptCopy::Invalid)),
             [BlockResponse::Block(KeptCopy::Invalid)]
         );
         assert!(snoop.is_done());
     }
 
     #[test]
-    fn different_answers_go_one_by_one() {
+    fn different_responses_go_one_by_one() {
         let mut snoop = block(Snoop::Data, 2);
-        assert!(snoop.answer(0, KeptCopy::Shared).is_empty());
+        assert!(snoop.respond(0, KeptCopy::Shared).is_empty());
         assert_eq!(
-            answers(snoop.answer(1, KeptCopy::Invalid)),
+            listed(snoop.respond(1, KeptCopy::Invalid)),
             [
                 BlockResponse::Line(0, KeptCopy::Shared),
                 BlockResponse::Line(1, KeptCopy::Invalid)
@@ -169,30 +169,30 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_releases_what_is_held_and_later_answers_go_at_once() {
+    fn a_conflict_releases_what_is_held_and_later_responses_go_at_once() {
         let mut snoop = block(Snoop::Inv, 3);
-        assert!(snoop.answer(0, KeptCopy::Invalid).is_empty());
+        assert!(snoop.respond(0, KeptCopy::Invalid).is_empty());
         assert_eq!(
-            answers(snoop.conflict()),
+            listed(snoop.conflict()),
             [BlockResponse::Line(0, KeptCopy::Invalid)]
         );
         assert!(snoop.conflict().is_empty());
         assert_eq!(
-            answers(snoop.answer(2, KeptCopy::Invalid)),
+            listed(snoop.respond(2, KeptCopy::Invalid)),
             [BlockResponse::Line(2, KeptCopy::Invalid)]
         );
         assert!(!snoop.is_done());
     }
 
     #[test]
-    fn a_line_is_answered_once_and_only_if_it_is_of_the_block() {
+    fn a_line_has_one_response_and_only_if_it_is_of_the_block() {
         let mut snoop = block(Snoop::Inv, 1);
-        assert!(snoop.answer(1, KeptCopy::Invalid).is_empty());
+        assert!(snoop.respond(1, KeptCopy::Invalid).is_empty());
         assert_eq!(
-            answers(snoop.answer(0, KeptCopy::Invalid)),
+            listed(snoop.respond(0, KeptCopy::Invalid)),
             [BlockResponse::Block(KeptCopy::Invalid)]
         );
-        assert!(snoop.answer(0, KeptCopy::Invalid).is_empty());
+        assert!(snoop.respond(0, KeptCopy::Invalid).is_empty());
         assert_eq!(BlockSnoop::new(Snoop::Inv, 0), None);
         assert_eq!(BlockSnoop::new(Snoop::Inv, 5), None);
     }

@@ -163,7 +163,7 @@ pub enum Event {
     /// The cache evicts the line. A clean line is dropped silently; dirty ones need `Evict`.
     EvictSilently,
     /// A response or data arrived.
-    Reply(HostResponse),
+    HostResponse(HostResponse),
     /// A snoop arrived.
     Snp(Snoop),
 }
@@ -171,7 +171,7 @@ pub enum Event {
 impl Event {
     /// Whether the event comes from the device itself and may be retried later.
     pub const fn is_local(self) -> bool {
-        !matches!(self, Event::Reply(_) | Event::Snp(_))
+        !matches!(self, Event::HostResponse(_) | Event::Snp(_))
     }
 }
 
@@ -287,7 +287,7 @@ impl Row {
         let mut i = 0;
         while i < self.actions.len() {
             match self.actions[i] {
-                Action::SnoopResponse(answer) if answer.forwards() => owes = true,
+                Action::SnoopResponse(response) if response.forwards() => owes = true,
                 Action::SnoopData => return false,
                 _ => {}
             }
@@ -486,7 +486,7 @@ pub fn on(event: Event) -> RowCondition {
         Event::Snp(Snoop::Inv) => RowCondition::SnpInv,
         Event::Snp(Snoop::Data) => RowCondition::SnpData,
         Event::Snp(Snoop::Cur) => RowCondition::SnpCur,
-        Event::Reply(reply) => match reply {
+        Event::HostResponse(response) => match response {
             HostResponse::Go(GoState::Invalid) => RowCondition::GoI,
             HostResponse::Go(GoState::Shared) => RowCondition::GoS,
             HostResponse::Go(GoState::Exclusive) => RowCondition::GoE,

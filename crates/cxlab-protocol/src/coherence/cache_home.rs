@@ -1,10 +1,9 @@
-//! The home agent of a host: which caches may hold a line of the host's memory, and what the
-//! home does about it.
+//! The home agent of a host: which caches may hold a line of the host's memory, and what the home does about it.
 //!
 //! The holders are the devices that cache over CXL.cache and the host's own cores. The cores, with
 //! their private caches and the last-level cache, count as one more holder, [`CORES`]. The host
 //! snoops its cores by its own means: the table only requires the snoop ([`Action::SnoopCores`])
-//! and receives the response as an event ([`Event::CoresAnswered`]). The directory is stored in the
+//! and receives the response as an event ([`Event::CoresResponded`]). The directory is stored in the
 //! home and never names less than what caches hold (CXL 3.1, section 3.2.5).
 //!
 //! A line has at most one operation in flight. The rules between messages of one line follow from
@@ -67,7 +66,7 @@ pub enum Event {
     /// The last-level cache writes a modified line back and drops it.
     CoreWriteBack,
     /// The cores have executed `SnoopCores`; the value says what they had.
-    CoresAnswered(CoreSnoopResult),
+    CoresResponded(CoreSnoopResult),
     /// Memory, or the last-level cache, has read the line.
     ReadDone,
     /// Memory has written the line, and the write is visible to all.
@@ -94,8 +93,8 @@ pub enum Action {
     WriteLlc,
     /// Put the home's buffer into the last-level cache, exclusive and clean.
     FillLlc,
-    /// Send this reply to a device. `Data` carries the home's buffer.
-    Reply(Peer, HostResponse),
+    /// Send this response to a device. `Data` carries the home's buffer.
+    Respond(Peer, HostResponse),
     /// Give the cores the line in this state, with the data in the home's buffer.
     GrantCores(GoState),
 }
@@ -126,8 +125,8 @@ pub fn step_with<'t>(
         let (on, peer) = on(&state, event)?;
         apply(&mut next, on, peer, &table, &mut actions)?;
         match (event, peer) {
-            (Event::SnoopResponse(_, answer), Some(peer)) => take_answer(&mut next, peer, answer)?,
-            (Event::CoresAnswered(found), _) => {
+            (Event::SnoopResponse(_, rsp), Some(peer)) => take_response(&mut next, peer, rsp)?,
+            (Event::CoresResponded(found), _) => {
                 next.waiting = next.waiting.without(CORES);
                 next.collected = match found {
                     CoreSnoopResult::Nothing => next.collected,
@@ -152,7 +151,7 @@ pub fn step_with<'t>(
 fn take_data(state: &mut LineState) -> Option<()> {
     match (state.phase, state.forward) {
         (Phase::Snooping(_), Forward::Nothing) if !state.waiting.is_empty() => {
-            state.forward = Forward::AwaitAnswer;
+            state.forward = Forward::AwaitResponse;
         }
         (Phase::Snooping(_), Forward::AwaitData) => {
             state.forward = Forward::Nothing;
@@ -165,12 +164,12 @@ fn take_data(state: &mut LineState) -> Option<()> {
 
 /// Takes the response of a snooped device, which arrives before or after its data, if there are any.
 #[inline]
-fn take_answer(state: &mut LineState, peer: Peer, answer: SnoopResponse) -> Option<()> {
+fn take_response(state: &mut LineState, peer: Peer, response: SnoopResponse) -> Option<()> {
     state.waiting = state.waiting.without(peer);
-    match (answer.forwards(), state.forward) {
+    match (response.forwards(), state.forward) {
         (false, _) => {}
         (true, Forward::Nothing) => state.forward = Forward::AwaitData,
-        (true, Forward::AwaitAnswer) => {
+        (true, Forward::AwaitResponse) => {
             state.forward = Forward::Nothing;
             state.collected = CollectedData::DeviceDirty;
         }
@@ -203,7 +202,7 @@ fn on(state: &LineState, event: Event) -> Option<(RowCondition, Option<Peer>)> {
         }
         Event::CleanEvictWanted(peer) => (RowCondition::EvictCleanStaleWanted, Some(peer)),
         Event::CacheFlushed(peer) => (RowCondition::CacheFlushed, Some(peer)),
-        Event::SnoopResponse(peer, answer) => (answered(state, peer, answer)?, Some(peer)),
+        Event::SnoopResponse(peer, rsp) => (rsp_condition(state, peer, rsp)?, Some(peer)),
         Event::SnoopData => return None,
         Event::PulledData(bogus) => {
             let on = if bogus {
@@ -216,7 +215,7 @@ fn on(state: &LineState, event: Event) -> Option<(RowCondition, Option<Peer>)> {
         Event::CoreRead => (RowCondition::ShareOrOwn, Some(CORES)),
         Event::CoreOwn => (RowCondition::Own, Some(CORES)),
         Event::CoreWriteBack => (RowCondition::CoreWriteBack, Some(CORES)),
-        Event::CoresAnswered(found) => (cores_answered(state, found)?, Some(CORES)),
+        Event::CoresResponded(found) => (cores_condition(state, found)?, Some(CORES)),
         Event::ReadDone => (RowCondition::ReadDone, asker(state)),
         Event::Written => (RowCondition::Written, asker(state)),
         Event::EvictEntry => (RowCondition::EvictEntry, None),
@@ -267,17 +266,16 @@ fn missed(request: Request) -> Option<RowCondition> {
     })
 }
 
-/// The condition for a device's response to a snoop: what the device keeps. `None` if the
-/// response is not allowed.
+/// The condition for a device's response to a snoop: what the device keeps. `None` if the response is not allowed.
 #[inline]
-fn answered(state: &LineState, peer: Peer, answer: SnoopResponse) -> Option<RowCondition> {
+fn rsp_condition(state: &LineState, peer: Peer, rsp: SnoopResponse) -> Option<RowCondition> {
     let Phase::Snooping(operation) = state.phase else {
         return None;
     };
-    if !state.waiting.contains(peer) || !answer.answers(operation.snoop()) {
+    if !state.waiting.contains(peer) || !rsp.is_valid_for(operation.snoop()) {
         return None;
     }
-    Some(match answer {
+    Some(match rsp {
         SnoopResponse::RspIHitI | SnoopResponse::RspIHitSE | SnoopResponse::RspIFwdM => {
             RowCondition::RspGone
         }
@@ -288,7 +286,7 @@ fn answered(state: &LineState, peer: Peer, answer: SnoopResponse) -> Option<RowC
 
 /// The condition for the cores' response to a snoop: what the cores keep.
 #[inline]
-fn cores_answered(state: &LineState, found: CoreSnoopResult) -> Option<RowCondition> {
+fn cores_condition(state: &LineState, found: CoreSnoopResult) -> Option<RowCondition> {
     let Phase::Snooping(operation) = state.phase else {
         return None;
     };
@@ -358,10 +356,10 @@ fn act(
         RowAction::WriteMemory => actions.push(Action::WriteMemory),
         RowAction::WriteLlc => actions.push(Action::WriteLlc),
         RowAction::FillLlc => actions.push(Action::FillLlc),
-        RowAction::Reply(reply) => match (peer?, reply) {
+        RowAction::Respond(response) => match (peer?, response) {
             (CORES, HostResponse::Go(state)) => actions.push(Action::GrantCores(state)),
             (CORES, _) => {}
-            (device, reply) => actions.push(Action::Reply(device, reply)),
+            (device, response) => actions.push(Action::Respond(device, response)),
         },
     }
     Some(())

@@ -157,7 +157,7 @@ impl SnoopResponse {
     }
 
     /// Whether a device may give this response to `snoop` (table 3-26).
-    pub const fn answers(self, snoop: Snoop) -> bool {
+    pub const fn is_valid_for(self, snoop: Snoop) -> bool {
         match snoop {
             Snoop::Data => matches!(
                 self,
@@ -177,7 +177,7 @@ impl SnoopResponse {
     }
 }
 
-/// The host's reply to a request (H2D Rsp and H2D Data).
+/// The host's response to a request (H2D Rsp and H2D Data).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum HostResponse {
     /// `GO` with this state. `Error` is `GO-Err`: the request has failed.
@@ -201,7 +201,7 @@ pub enum HostResponse {
 }
 
 impl HostResponse {
-    /// Opcode of the reply.
+    /// Opcode of the response.
     pub const fn opcode(self) -> Opcode {
         match self {
             HostResponse::Go(_) => Opcode::Go,
@@ -216,7 +216,7 @@ impl HostResponse {
     }
 
     /// The state in the message: the state that a `GO` grants, `Error` in data of a failed read,
-    /// `Invalid` in all other replies.
+    /// `Invalid` in all other responses.
     pub const fn granted(self) -> GoState {
         match self {
             HostResponse::Go(state) => state,
@@ -225,7 +225,7 @@ impl HostResponse {
         }
     }
 
-    /// The reply with this opcode and this granted state. `None` for other messages.
+    /// The response with this opcode and this granted state. `None` for other messages.
     pub const fn from_opcode(opcode: Opcode, granted: GoState) -> Option<HostResponse> {
         match opcode {
             Opcode::Go => Some(HostResponse::Go(granted)),
@@ -243,7 +243,7 @@ impl HostResponse {
         }
     }
 
-    /// Whether the device sends data in return, to the UQID that the reply names.
+    /// Whether the device sends data in return, to the UQID that the response names.
     #[inline]
     pub const fn pulls(self) -> bool {
         matches!(
@@ -267,18 +267,18 @@ mod tests {
             let push = request == Request::DirtyEvictPush;
             assert_eq!(Request::from_opcode(request.opcode(), push), Some(request));
         }
-        for answer in SnoopResponse::ALL {
-            assert_eq!(SnoopResponse::from_opcode(answer.opcode()), Some(answer));
+        for rsp in SnoopResponse::ALL {
+            assert_eq!(SnoopResponse::from_opcode(rsp.opcode()), Some(rsp));
         }
         for snoop in Snoop::ALL {
             assert_eq!(Snoop::from_cache_opcode(snoop.cache_opcode()), Some(snoop));
         }
         for &opcode in Opcode::ALL {
             for state in [GoState::Shared, GoState::Error] {
-                if let Some(reply) = HostResponse::from_opcode(opcode, state) {
-                    assert_eq!(reply.opcode(), opcode);
-                    let again = HostResponse::from_opcode(opcode, reply.granted());
-                    assert_eq!(again, Some(reply));
+                if let Some(response) = HostResponse::from_opcode(opcode, state) {
+                    assert_eq!(response.opcode(), opcode);
+                    let again = HostResponse::from_opcode(opcode, response.granted());
+                    assert_eq!(again, Some(response));
                 }
             }
         }
@@ -299,14 +299,14 @@ mod tests {
         let requests = known(|opcode| Request::from_opcode(opcode, false).is_some());
         // `CacheFlushed` concerns no line.
         assert_eq!(requests, count(Channel::D2hReq) - 1);
-        let answers = known(|opcode| SnoopResponse::from_opcode(opcode).is_some());
-        assert_eq!(answers, count(Channel::D2hRsp));
+        let snoop_responses = known(|opcode| SnoopResponse::from_opcode(opcode).is_some());
+        assert_eq!(snoop_responses, count(Channel::D2hRsp));
         let snoops = known(|opcode| Snoop::from_cache_opcode(opcode).is_some());
         assert_eq!(snoops, count(Channel::H2dReq));
-        let replies = known(|opcode| {
-            let reply = HostResponse::from_opcode(opcode, GoState::Shared);
-            opcode.channel() == Channel::H2dRsp && reply.is_some()
+        let responses = known(|opcode| {
+            let response = HostResponse::from_opcode(opcode, GoState::Shared);
+            opcode.channel() == Channel::H2dRsp && response.is_some()
         });
-        assert_eq!(replies, count(Channel::H2dRsp));
+        assert_eq!(responses, count(Channel::H2dRsp));
     }
 }

@@ -46,8 +46,7 @@ listed! {
 }
 
 impl Operation {
-    /// The operation that a message starts. `MemClnEvct` starts none, because it completes
-    /// when it is accepted.
+    /// The operation that a message starts. `MemClnEvct` starts none, because it completes when it is accepted.
     pub const fn of(request: M2s) -> Option<Operation> {
         match request {
             M2s::MemRdShared => Some(Operation::Share),
@@ -60,8 +59,7 @@ impl Operation {
         }
     }
 
-    /// Whether the requester will hold a copy, so that the line needs a filter entry before
-    /// the operation begins.
+    /// Whether the requester will hold a copy, so that the line needs a filter entry before the operation begins.
     pub const fn allocates(self) -> bool {
         matches!(
             self,
@@ -158,7 +156,7 @@ pub enum Action {
     /// Make the medium write the data of the device's own agent.
     WriteLocal,
     /// Send this response to a requester. `MemData` carries the data that the medium read.
-    Reply(Peer, S2m),
+    Respond(Peer, S2m),
     /// Complete the device's own read or write.
     CompleteLocal,
 }
@@ -224,7 +222,7 @@ pub enum RowAction {
     /// Stands for [`Action::WriteLocal`].
     WriteLocal,
     /// Send this response to the peer.
-    Reply(S2m),
+    Respond(S2m),
     /// Stands for [`Action::CompleteLocal`].
     CompleteLocal,
 }
@@ -236,9 +234,9 @@ const READ: &[RowAction] = &[RowAction::ReadMedium];
 const SNOOP_INV: &[RowAction] = &[RowAction::Snoop(Snoop::Inv)];
 const SNOOP_DATA: &[RowAction] = &[RowAction::Snoop(Snoop::Data)];
 const SNOOP_CUR: &[RowAction] = &[RowAction::Snoop(Snoop::Cur)];
-const CMP: &[RowAction] = &[RowAction::Reply(S2m::Cmp)];
-const CMP_E: &[RowAction] = &[RowAction::Reply(S2m::CmpE)];
-const WRITE: &[RowAction] = &[RowAction::WriteMedium, RowAction::Reply(S2m::Cmp)];
+const CMP: &[RowAction] = &[RowAction::Respond(S2m::Cmp)];
+const CMP_E: &[RowAction] = &[RowAction::Respond(S2m::CmpE)];
+const WRITE: &[RowAction] = &[RowAction::WriteMedium, RowAction::Respond(S2m::Cmp)];
 const WRITE_LOCAL: &[RowAction] = &[RowAction::WriteLocal, RowAction::CompleteLocal];
 
 home_rows! {
@@ -264,7 +262,7 @@ home_rows! {
     write_invalid: Always, &[RowCondition::WriteInvalid], ALONE => Same, Remove, WRITE;
     write_shared: Always, &[RowCondition::WriteShared], ALONE => Same, AddShared, WRITE;
     write_any: Always, &[RowCondition::WriteAny], ALONE => Same, Keep, WRITE;
-    conflict: Always, &[RowCondition::Conflict], NO_OWNER => Same, Keep, &[RowAction::Reply(S2m::BiConflictAck)];
+    conflict: Always, &[RowCondition::Conflict], NO_OWNER => Same, Keep, &[RowAction::Respond(S2m::BiConflictAck)];
 
     response_invalid: Snooping, &[RowCondition::RspInvalid], NO_OWNER => Same, Remove, &[];
     response_shared: Snooping, &[RowCondition::RspShared], ALONE => Same, AddShared, &[];
@@ -280,12 +278,12 @@ home_rows! {
     local_write_snooped: (Snooping LocalWrite), &[RowCondition::SnoopsDone], ALONE => Idle, Keep, WRITE_LOCAL;
     entry_evicted: (Snooping EvictEntry), &[RowCondition::SnoopsDone], ALONE => Idle, Keep, &[];
 
-    share_read: (Reading Share), &[RowCondition::MediumData], NO_OWNER => Idle, AddShared, &[RowAction::Reply(S2m::CmpS), RowAction::Reply(S2m::MemData)];
-    share_or_own_read_alone: (Reading ShareOrOwn), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[RowAction::Reply(S2m::CmpE), RowAction::Reply(S2m::MemData)];
-    share_or_own_read_shared: (Reading ShareOrOwn), &[RowCondition::MediumData], SHARERS => Idle, AddShared, &[RowAction::Reply(S2m::CmpS), RowAction::Reply(S2m::MemData)];
-    own_read: (Reading Own), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[RowAction::Reply(S2m::CmpE), RowAction::Reply(S2m::MemData)];
-    own_read_dirty: (Reading Own), &[RowCondition::MediumDirty], ALONE => Idle, SetOwner, &[RowAction::Reply(S2m::CmpM), RowAction::Reply(S2m::MemData)];
-    current_read: (Reading Current), &[RowCondition::MediumData], ANY => Idle, Keep, &[RowAction::Reply(S2m::Cmp), RowAction::Reply(S2m::MemData)];
+    share_read: (Reading Share), &[RowCondition::MediumData], NO_OWNER => Idle, AddShared, &[RowAction::Respond(S2m::CmpS), RowAction::Respond(S2m::MemData)];
+    share_or_own_read_alone: (Reading ShareOrOwn), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[RowAction::Respond(S2m::CmpE), RowAction::Respond(S2m::MemData)];
+    share_or_own_read_shared: (Reading ShareOrOwn), &[RowCondition::MediumData], SHARERS => Idle, AddShared, &[RowAction::Respond(S2m::CmpS), RowAction::Respond(S2m::MemData)];
+    own_read: (Reading Own), &[RowCondition::MediumData], ALONE => Idle, SetOwner, &[RowAction::Respond(S2m::CmpE), RowAction::Respond(S2m::MemData)];
+    own_read_dirty: (Reading Own), &[RowCondition::MediumDirty], ALONE => Idle, SetOwner, &[RowAction::Respond(S2m::CmpM), RowAction::Respond(S2m::MemData)];
+    current_read: (Reading Current), &[RowCondition::MediumData], ANY => Idle, Keep, &[RowAction::Respond(S2m::Cmp), RowAction::Respond(S2m::MemData)];
     local_read_read: (Reading LocalRead), &[RowCondition::MediumData], ANY => Idle, Keep, &[RowAction::CompleteLocal];
 }
 
@@ -401,7 +399,7 @@ fn may_answer(phase: Phase, kept: KeptCopy) -> bool {
     let Phase::Snooping(operation) = phase else {
         return false;
     };
-    kept.answers(match operation {
+    kept.is_valid_for(match operation {
         Operation::Share | Operation::ShareOrOwn => Snoop::Data,
         Operation::Current | Operation::LocalRead => Snoop::Cur,
         Operation::Own
@@ -444,8 +442,8 @@ fn apply<'t>(
             (RowAction::WriteMedium, _) => Action::WriteMedium,
             (RowAction::WriteLocal, _) => Action::WriteLocal,
             (RowAction::CompleteLocal, _) => Action::CompleteLocal,
-            (RowAction::Reply(reply), Some(peer)) => Action::Reply(peer, reply),
-            (RowAction::Reply(_), None) => return None,
+            (RowAction::Respond(response), Some(peer)) => Action::Respond(peer, response),
+            (RowAction::Respond(_), None) => return None,
         });
     }
     Some(())

@@ -100,7 +100,7 @@ impl KeptCopy {
     }
 
     /// Whether a holder may give this response to `snoop` (table C-5).
-    pub const fn answers(self, snoop: Snoop) -> bool {
+    pub const fn is_valid_for(self, snoop: Snoop) -> bool {
         match snoop {
             Snoop::Inv => matches!(self, KeptCopy::Invalid),
             Snoop::Data => !matches!(self, KeptCopy::Exclusive),

@@ -89,10 +89,10 @@
 //!   entry, so data are `SnoopData` or `PulledData` by the phase of their line.
 //! - `Snoop` sends one H2D Req to each device in the set, all with the entry's UQID. `SnoopCores` is
 //!   executed by the host's own means; a write-back that a core has begun counts as part of what the cores
-//!   hold. `CoresAnswered` reports the result, with the line in the buffer unless nothing was found.
+//!   hold. `CoresResponded` reports the result, with the line in the buffer unless nothing was found.
 //! - A home may read memory before the snoops are answered, if it drops the data read when
 //!   `ReadMemory` does not follow.
-//! - `Reply(_, GO)` and `Reply(_, Data)` of one request are sent together and may arrive in either
+//! - `Respond(_, GO)` and `Respond(_, Data)` of one request are sent together and may arrive in either
 //!   order. `WriteMemory` takes the buffer as it is, so that a later pull may reuse it.
 //! - A home that wants clean victims in the last-level cache steps `CleanEvictWanted` in
 //!   place of the request.
@@ -117,8 +117,8 @@ pub mod cache_message;
 pub mod dcoh;
 pub mod fields;
 mod filter;
-pub mod hold;
 pub mod host_only;
+pub mod line_arbitration;
 pub mod list;
 pub mod message;
 pub mod requester;

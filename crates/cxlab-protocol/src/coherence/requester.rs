@@ -171,8 +171,7 @@ pub enum Action {
     CompleteFlush,
 }
 
-/// The actions of one event. The longest list completes a store and then lets a
-/// deferred snoop write the line back.
+/// The actions of one event. The longest list completes a store and then lets a deferred snoop write the line back.
 pub type Actions = List<Action, 4>;
 
 listed! {
@@ -238,7 +237,7 @@ pub struct Row {
     /// The state after the step.
     pub to: Line,
     /// What becomes of the snoop.
-    pub then: SnoopOutcome,
+    pub snoop: SnoopOutcome,
     /// The actions, in order.
     pub actions: &'static [Action],
 }
@@ -430,7 +429,7 @@ fn apply(state: LineState, snoop: Option<Snoop>, row: &Row, actions: &mut Action
     for &action in row.actions {
         actions.push(action);
     }
-    let held = match (row.then, snoop) {
+    let held = match (row.snoop, snoop) {
         (SnoopOutcome::AwaitAck, Some(snoop)) => HeldSnoop::AwaitAck(snoop),
         (SnoopOutcome::Defer, Some(snoop)) => HeldSnoop::Deferred(snoop),
         (SnoopOutcome::Keep, _) => state.held,

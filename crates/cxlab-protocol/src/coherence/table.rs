@@ -53,14 +53,14 @@ macro_rules! phases {
 /// Defines `ROWS`, the table of an agent that caches lines: `name: state, conditions => next state,
 /// actions`. A column for the fate of a snoop follows the next state where the table has one.
 macro_rules! cache_rows {
-    ($($name:ident: $from:ident, $on:expr => $to:ident $(($then:ident))?, $actions:expr;)*) => {
+    ($($name:ident: $from:ident, $on:expr => $to:ident $(($outcome:ident))?, $actions:expr;)*) => {
         /// All rows, in the order of `docs/reference/coherence-tables.md`.
         pub const ROWS: &[Row] = &[$(Row {
             name: stringify!($name),
             from: Line::$from,
             on: $on,
             to: Line::$to,
-            $(then: SnoopOutcome::$then,)?
+            $(snoop: SnoopOutcome::$outcome,)?
             actions: $actions,
         },)*];
     };

@@ -48,7 +48,7 @@ fn requester_action(action: &Action) -> String {
 #[test]
 fn the_document_has_the_requesters_rows() {
     let rows = requester::ROWS.iter().map(|row| {
-        let snoop = match row.then {
+        let snoop = match row.snoop {
             SnoopOutcome::Keep => "",
             SnoopOutcome::Answered => "answered",
             SnoopOutcome::AwaitAck => "awaits BIConflictAck",
@@ -92,7 +92,7 @@ fn home_rows<P: Debug, C: Debug, A>(
 fn the_document_has_the_rows_of_the_dcoh() {
     let text = home_rows(dcoh::ROWS, "filter", |action| match action {
         dcoh::RowAction::Snoop(snoop) => format!("BISnp{snoop:?} to the others"),
-        dcoh::RowAction::Reply(reply) => format!("reply {reply:?}"),
+        dcoh::RowAction::Respond(reply) => format!("reply {reply:?}"),
         other => format!("{other:?}"),
     });
     compare("dcoh", &text);
@@ -102,7 +102,7 @@ fn the_document_has_the_rows_of_the_dcoh() {
 fn the_document_has_the_rows_of_the_home_agent() {
     let text = home_rows(cache_home::ROWS, "directory", |action| match action {
         cache_home::RowAction::Snoop => "snoop the others".into(),
-        cache_home::RowAction::Reply(reply) => format!("reply {reply:?}"),
+        cache_home::RowAction::Respond(reply) => format!("reply {reply:?}"),
         other => format!("{other:?}"),
     });
     compare("cache-home", &text);

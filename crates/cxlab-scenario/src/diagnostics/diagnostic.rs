@@ -11,11 +11,11 @@ use std::ops::Range;
 pub struct Diagnostic {
     /// Where, such as `hosts[2].workload.kind`; empty for the whole file.
     pub path: String,
-    /// What is wrong, in one sentence with the value found.
+    /// The mistake in one sentence, with the value found.
     pub message: String,
     /// A few words shown under the caret; may be empty.
     pub label: String,
-    /// What to do about it; each line is shown as a `help:` line of its own.
+    /// Remedy; each line is shown as a `help:` line of its own.
     pub help: Option<String>,
     /// Whether the scenario can run as it is.
     pub warning: bool,
@@ -94,7 +94,7 @@ impl Diagnostic {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
-    /// Where those of a path and a message are in the list.
+    /// Positions in the list, by path and message of a diagnostic.
     places: HashMap<(String, String), Vec<usize>>,
 }
 

@@ -15,7 +15,7 @@ pub struct Document {
     pub(super) source: Source,
     pub(super) value: Value,
     pub(super) places: BTreeMap<Path, ValueSpan>,
-    /// What assigned the values that are not in the file: an option of the command, unless a caller names its own.
+    /// Origin of the values that are not in the file: an option of the command, unless a caller names another.
     pub assigned_by: &'static str,
 }
 

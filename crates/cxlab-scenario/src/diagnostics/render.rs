@@ -22,7 +22,7 @@ pub fn render(diagnostics: &Diagnostics, document: &Document, color: bool) -> St
 /// Most diagnostics that are printed. A text with more is no scenario.
 const MOST: usize = 100;
 
-/// What is said of those that are not told.
+/// The line that counts diagnostics beyond [`MOST`], if there are any.
 fn more(diagnostics: &Diagnostics) -> Option<String> {
     let left = diagnostics.len().saturating_sub(MOST);
     (left > 0).then(|| format!("{left} more are not shown"))

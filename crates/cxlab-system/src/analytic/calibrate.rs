@@ -19,22 +19,22 @@ use super::{AnalyticHost, AnalyticReport, UnjudgedForm, report};
 use crate::report::{HostReport, Report};
 use crate::run::{RunError, RunOptions, run};
 
-/// Fewest requests that a run measures by default, and how many for each request in flight.
+/// Default number of requests that a run measures: the fewest, and the number for each request in flight.
 const LEAST: f64 = 5_000.0;
 const OF_FLIGHT: f64 = 20.0;
-/// The second run measures so many times as many, behind a warm-up that is longer by as much.
+/// Length of the second run's window and warm-up, relative to those of the first run.
 const LONGER: u64 = 2;
-/// A class has to hold so many times the distance that was found, and so many times its uncertainty: one draw of
-/// either can be smaller than the next. *Assumed*; `tests/tests/swarms/analytic_classes.rs` holds it.
+/// An error class covers this multiple of the measured error and of its uncertainty, because single
+/// draws of both vary. *Assumed*; `tests/tests/swarms/analytic_classes.rs` checks it.
 const MARGIN: f64 = 3.0;
-/// The interval of a number whose run is too short for one. *Assumed*.
+/// Relative half-width of the interval of a number whose run is too short for one. *Assumed*.
 const UNKNOWN: f64 = 0.05;
-/// With fewer requests of a host in the second run, its class is 30 % at best: it settles later than the others.
+/// A host with fewer requests in the second run has a class of 30 % at best, because it settles later than others.
 const FEW: u64 = 1_000;
-/// No two short runs promise better: some systems settle differently by seed.
+/// Best error class after two short runs: some systems settle differently by seed.
 const BEST: ErrorClass = ErrorClass::TenPercent;
 
-/// What short event runs have corrected.
+/// Corrections of the form by short event runs.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Calibration {
     /// Requests that the first run measured, behind as many; the second run has twice as many of both.
@@ -51,17 +51,17 @@ pub struct Calibration {
     pub furthest_host: Corrected,
 }
 
-/// How far the form is from the second run, as a part of what that measured.
+/// Relative error of the form against the second run.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Corrected {
-    /// Before it was corrected.
+    /// Error before the correction.
     pub before: f64,
     /// Error after the correction.
     pub after: f64,
 }
 
 impl Calibration {
-    /// What a user reads.
+    /// The corrections as text for the user.
     pub(super) fn describe(&self) -> String {
         let change = |name: &str, Corrected { before, after }: Corrected| {
             let [before, after] = [before, after].map(|part| 100.0 * part);
@@ -80,12 +80,12 @@ impl Calibration {
     }
 }
 
-/// Computes a plan's report and corrects it by two event runs, of which the first measures so many requests; by default
-/// 20 for each request in flight and at least 5,000. What is interrupted is no result: the report of a run is partial
-/// then, and the answer `None`.
+/// Computes a plan's report and corrects it by two event runs, of which the first measures
+/// `requests` requests; by default 20 for each request in flight and at least 5,000. If a run is
+/// interrupted, its report is partial, and the result is `None`.
 ///
 /// # Errors
-/// What the analytic form does not cover, hosts that end, fewer requests than four for each in flight or than fill the private
+/// Plans that the analytic form does not cover, hosts that end, fewer requests than four for each in flight or than fill the private
 /// caches, and the errors of runs.
 pub fn calibrate(
     plan: &Plan,
@@ -152,7 +152,7 @@ pub fn calibrate(
     Ok(Some(report))
 }
 
-/// A plan that measures so many requests behind as many.
+/// The plan with a warm-up and a window of `requests` requests each.
 fn shorter(plan: &Plan, requests: u64) -> Result<Plan, Vec<Problem>> {
     let mut scenario = plan.scenario.clone();
     scenario.measure.warmup = None;
@@ -165,7 +165,7 @@ fn shorter(plan: &Plan, requests: u64) -> Result<Plan, Vec<Problem>> {
     Plan::new(scenario, plan.files.clone())
 }
 
-/// `None` where it was interrupted.
+/// Runs a short plan; `None` if the run was interrupted.
 fn run_short(plan: &Plan, seed: u64, monitor: &Monitor) -> Result<Option<Report>, RunError> {
     let options = RunOptions {
         seed,
@@ -177,7 +177,7 @@ fn run_short(plan: &Plan, seed: u64, monitor: &Monitor) -> Result<Option<Report>
     Ok((!report.provenance.partial).then_some(report))
 }
 
-/// What a host asked for in the measured window of a short run, behind a warm-up of as many requests.
+/// The operations of a host in the measured window of a short run, after a warm-up of as many requests.
 fn part(host: &HostReport) -> CountedOperations {
     CountedOperations {
         skip: host.completed,
@@ -185,7 +185,7 @@ fn part(host: &HostReport) -> CountedOperations {
     }
 }
 
-/// The report of what nobody has judged.
+/// The report of a form whose error classes are not judged yet.
 fn assemble(plan: &Plan, seed: u64, computed: &UnjudgedForm) -> AnalyticReport {
     let none = || ErrorClasses {
         bandwidth: ErrorClass::DoNotUse,
@@ -199,7 +199,7 @@ fn assemble(plan: &Plan, seed: u64, computed: &UnjudgedForm) -> AnalyticReport {
     report::assemble(plan, seed, computed, &judged)
 }
 
-/// By host: what rates and latencies of the form have to be multiplied by.
+/// By host: the factors that correct the form's rates and latencies.
 fn factors(form: &AnalyticReport, run: &Report) -> Vec<(f64, f64)> {
     let ratio = |run: f64, form: f64| match form > 0.0 && run > 0.0 {
         true => run / form,
@@ -243,7 +243,7 @@ fn correct(computed: &mut UnjudgedForm, factors: &[(f64, f64)]) {
     }
 }
 
-/// By station: messages in a picosecond, and these times their waits.
+/// By station: messages per picosecond, and the same times their waits.
 fn crossings(network: &Network, solution: &Solution) -> Vec<(f64, f64)> {
     let mut sums = vec![(0.0, 0.0); network.stations.len()];
     for (flow, waits) in network.flows.iter().zip(&solution.waits_ps) {
@@ -259,7 +259,7 @@ fn crossings(network: &Network, solution: &Solution) -> Vec<(f64, f64)> {
 /// Latencies by stage, in nanoseconds.
 type Stages = serde_json::Map<String, Value>;
 
-/// Stages with what the short run had more of each than the form of its operations; they sum to the mean latency.
+/// Stages, corrected by the difference of the short run from the form of its operations; they sum to `mean`.
 fn stages(form: &AnalyticReport, of_short: &AnalyticReport, run: &Report, mean: f64) -> Stages {
     let of = |stages: &Stages, name: &str| stages.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let corrected = form.stages_ns.keys().map(|name| {
@@ -275,8 +275,8 @@ fn stages(form: &AnalyticReport, of_short: &AnalyticReport, run: &Report, mean: 
     scaled.collect()
 }
 
-/// The classes that the second run allows. How hosts share what is full may settle differently by seed, so where the form
-/// `alone` says of a host that nothing is known, two runs that agree know little more.
+/// The classes that the second run allows. How hosts share a saturated station may settle differently by seed, so
+/// where the form `alone` has no bound for a host, two runs that agree add little.
 fn classes(
     form: &AnalyticReport,
     run: &Report,
@@ -311,7 +311,7 @@ fn classes(
     (of_all, all)
 }
 
-/// How far the form is from the second run.
+/// Errors of the form against the second run, before and after the correction.
 fn distances(before: &AnalyticReport, after: &AnalyticReport, run: &Report) -> Calibration {
     let [before, after] = [before, after].map(|form| {
         let numbers = compare(form, run).numbers.into_iter();

@@ -1,4 +1,4 @@
-//! What the hosts ask for: the first operations of their workloads, counted by device.
+//! Demand of the hosts: the first operations of their workloads, counted by device.
 
 use cxlab_analytic::{HostLimits, ProbeAccess};
 use cxlab_engine::rng::StreamRng;
@@ -8,31 +8,31 @@ use cxlab_plan::windows::{WindowEnd, windows};
 use cxlab_plan::{Plan, Problem, Source};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
-/// Operations that are drawn, of all hosts together, of one at least and at most.
+/// Number of operations that are drawn: of all hosts together, and the least and the most of one host.
 const OPERATIONS: usize = 400_000;
 const LEAST: usize = 500;
 const MOST: usize = 20_000;
-/// Operations that fill a private cache are not counted: at most so many of a host.
+/// Most operations of a host that only fill its private cache and are not counted.
 const MOST_WARM: usize = 400_000;
-/// Accesses of a device that its medium is measured with.
+/// Number of a device's accesses with which its medium is measured.
 const ACCESSES: usize = 20_000;
 
 #[derive(Clone, Default, Debug)]
 pub(super) struct HostDemand {
     /// Number of requests that were counted.
     pub(super) requests: u64,
-    /// Those that its private cache answered, reads and writes.
+    /// Reads and writes that hit in the private cache.
     pub(super) hits: [u64; 2],
     /// By device: reads, writes, and lines written back.
     pub(super) devices: Vec<[u64; 3]>,
     /// Requests that depend on the one before.
     dependent: u64,
-    /// The last time that an operation asked for.
+    /// Latest time of issue that an operation asks for, in picoseconds.
     last_ps: u64,
     /// Accesses of the private cache that missed where its set had room, since the warm-up of the run: in the steady
     /// state they hit.
     cold: u64,
-    /// Accesses before those that are counted.
+    /// Number of accesses before the counted ones.
     warm: u64,
 }
 
@@ -54,13 +54,12 @@ struct DrawnOperations {
 /// The operations of a host that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CountedOperations {
-    /// Operations before them. What fills a private cache comes before them in any case.
+    /// Operations before the counted ones. Operations that fill a private cache come before them in any case.
     pub(super) skip: u64,
-    /// How many they are.
     pub(super) count: usize,
 }
 
-/// The first operations of every host: what stands for all of them.
+/// The first operations of every host, as a sample of all.
 pub(super) fn first(plan: &Plan) -> Vec<CountedOperations> {
     let count = (OPERATIONS / plan.hosts.len()).clamp(LEAST, MOST);
     vec![CountedOperations { skip: 0, count }; plan.hosts.len()]
@@ -215,12 +214,12 @@ impl Demand {
 }
 
 impl HostDemand {
-    /// Whether its cache is still being filled when the run's warm-up is over.
+    /// Whether the host's cache is still being filled when the run's warm-up ends.
     pub(super) fn is_cold(&self) -> bool {
         500 * self.cold > self.requests
     }
 
-    /// Whether its operations have times.
+    /// Whether the host's operations have times of issue.
     pub(super) fn is_timed(&self) -> bool {
         self.last_ps > 0
     }

@@ -9,7 +9,7 @@ use super::demand;
 use super::judge::{changing, of_others};
 use super::{network_of, pair, refuse};
 
-/// What a program asks of a pool.
+/// Demand of a program on a pool.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct PoolDemand {
     /// Lines read, per nanosecond.
@@ -18,7 +18,7 @@ pub struct PoolDemand {
     pub writes_per_ns: f64,
 }
 
-/// What a pool gives.
+/// Response of a pool to a demand.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PoolResponse {
     /// Latency of a read, from the core, at that demand.
@@ -27,8 +27,8 @@ pub struct PoolResponse {
     pub stretch: f64,
 }
 
-/// A plan whose first host is a program. Its other hosts run their workloads beside it. How many lines are under
-/// way at once is the program's machine's, and not `issue.outstanding` of the host, which is a generator's.
+/// A plan whose first host is a program. Its other hosts run their workloads beside it. The number of lines in flight
+/// is that of the program's machine, and not `issue.outstanding` of the host, which limits a traffic generator.
 pub struct PlanFabric<'a> {
     plan: &'a Plan,
     network: Network,
@@ -38,9 +38,9 @@ pub struct PlanFabric<'a> {
     pool_of: Vec<usize>,
     /// Devices whose media have no constant latency.
     changing: Vec<usize>,
-    /// Lines that were asked for while the answers had each class.
+    /// Requested lines, by error class of the responses.
     classes: [f64; ErrorClass::ALL.len()],
-    /// The worst of them, with its reason.
+    /// The worst error class so far, with its reason.
     worst: Option<ErrorClasses>,
     /// By pool: where its reads and writes are among the flows.
     flows: Vec<Option<[usize; 2]>>,
@@ -51,7 +51,7 @@ impl<'a> PlanFabric<'a> {
     /// measured with, and nothing else.
     ///
     /// # Errors
-    /// What the analytic form does not cover.
+    /// Plans that the analytic form does not cover.
     pub fn new(plan: &'a Plan, seed: u64) -> Result<PlanFabric<'a>, Vec<Problem>> {
         refuse(plan)?;
         let demand = demand::draw(plan, seed, &demand::first(plan))?;
@@ -84,8 +84,8 @@ impl<'a> PlanFabric<'a> {
         Ok(fabric)
     }
 
-    /// How far the latencies that the program was charged can be from the event engine's: by class, the part of its
-    /// lines, and what decided the worst. Nothing where it asked for nothing.
+    /// Error classes of the latencies that the program was charged: the fraction of its lines by
+    /// class, and the worst class with its reason. Empty if the program requested no lines.
     pub fn error_classes(&self) -> (Vec<(ErrorClass, f64)>, Option<&ErrorClasses>) {
         let all: f64 = self.classes.iter().sum();
         let parts = ErrorClass::ALL.into_iter().zip(self.classes);
@@ -96,7 +96,7 @@ impl<'a> PlanFabric<'a> {
         )
     }
 
-    /// Notes the class of an answer to a demand of so many lines.
+    /// Records the error class of the response to a demand of `lines` lines.
     fn judge(&mut self, solution: &cxlab_analytic::Solution, demand: &[PoolDemand], lines: f64) {
         let asked = |device: &usize| demand[self.pool_of[*device]].reads_per_ns > 0.0;
         let changing = self.changing.iter().copied().filter(asked);
@@ -133,7 +133,7 @@ impl<'a> PlanFabric<'a> {
         self.devices.iter().map(name).collect()
     }
 
-    /// The pool of so many bytes into CXL memory (taken modulo its size).
+    /// The pool at a byte offset in CXL memory (modulo its size).
     pub fn pool_of(&self, offset: u64) -> usize {
         let map = &self.plan.hosts[0].map;
         let found = map.locate(Hpa(offset % map.span().0.max(1)));
@@ -141,14 +141,14 @@ impl<'a> PlanFabric<'a> {
         device.map_or(0, |device| self.pool_of[device])
     }
 
-    /// What the pools give at a demand, by pool, to a program that has at most so many lines in flight.
-    /// The demand of pool 0 is not looked at.
-    pub fn answer(&mut self, demand: &[PoolDemand], under_way: f64) -> Vec<PoolResponse> {
+    /// Responses of the pools to a demand, by pool, for a program with at most `in_flight` lines in
+    /// flight. The demand on pool 0 is ignored.
+    pub fn answer(&mut self, demand: &[PoolDemand], in_flight: f64) -> Vec<PoolResponse> {
         let pools = self.flows.iter().zip(demand);
         let asked = pools.filter(|(flows, _)| flows.is_some());
         let lines = asked.map(|(_, demand)| demand.reads_per_ns + demand.writes_per_ns);
         let lines: f64 = lines.sum();
-        // Nothing is asked for once in a millisecond.
+        // A demand of zero becomes one line in a millisecond.
         let wanted = (lines / 1e3).max(1e-9);
         for (flows, demand) in self.flows.iter().zip(demand) {
             let Some([read, write]) = flows else { continue };
@@ -156,7 +156,7 @@ impl<'a> PlanFabric<'a> {
             self.network.flows[*write].share = demand.writes_per_ns / 1e3 / wanted;
         }
         self.network.hosts[0] = HostLimits {
-            outstanding: under_way,
+            outstanding: in_flight,
             interval_ps: 1.0 / wanted,
         };
         let solution = solve(&self.network);

@@ -1,28 +1,28 @@
-//! How far the form can be from the engine, by what the plan has and the network does not know.
+//! Error classes of the form, from features of the plan that the queueing network does not model.
 
 use cxlab_analytic::{ErrorClass, ErrorClasses, Network, Solution, classify};
 use cxlab_plan::Plan;
 
 use super::{Media, UnjudgedForm};
 
-/// What the classes of a report are.
+/// The error classes of a report.
 pub(super) struct ClassJudgements {
-    /// Of the whole system's numbers.
+    /// Classes of the whole system's numbers.
     pub(super) all: ErrorClasses,
-    /// Of each host's.
+    /// Classes of each host's numbers.
     pub(super) hosts: Vec<ErrorClasses>,
 }
 
-/// Kinds of media whose state what is drawn of the hosts' operations brings to where it stays. Others may be filled for
-/// much longer, or are not known.
+/// Kinds of media whose state settles within the drawn operations. Other media may take much
+/// longer, or are not known.
 const SHORT_MEMORY: [&str; 4] = ["fixed", "curves", "dram", "pmem"];
 
-/// Whether the state of a medium of a group of devices may need longer than what is drawn.
+/// Whether the medium of a device group may need more than the drawn operations to settle.
 fn is_long(plan: &Plan, group: usize) -> bool {
     !SHORT_MEMORY.contains(&plan.scenario.devices[group].memory.kind.as_str())
 }
 
-/// The class of what goes to a medium without a constant latency, of a group of devices, that is used so much.
+/// Error class of requests to the medium of a device group, without a constant latency, at utilization `used`; and its reason.
 fn of_medium(plan: &Plan, group: usize, used: f64) -> (ErrorClass, &'static str) {
     if is_long(plan, group) {
         return (
@@ -42,7 +42,7 @@ fn of_medium(plan: &Plan, group: usize, used: f64) -> (ErrorClass, &'static str)
     (class, why)
 }
 
-/// The classes of hosts that ask for something else than their workloads do, of devices without a constant latency too.
+/// Error classes of hosts whose requests differ from their workloads, also to devices without a constant latency.
 pub(super) fn of_others(
     plan: &Plan,
     (network, solution): (&Network, &Solution),
@@ -73,16 +73,16 @@ pub(super) fn changing(plan: &Plan, media: &Media) -> Vec<usize> {
     (0..plan.devices.len()).filter(changes).collect()
 }
 
-/// Whose numbers are judged.
+/// Origin of the numbers to be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Of {
-    /// The form's own.
+    /// Numbers of the form alone.
     Form,
-    /// Those that event runs have corrected: only what these do not reach can still be wrong.
+    /// Numbers that event runs have corrected: only effects that these runs do not reach can still be wrong.
     Runs,
 }
 
-/// Judges what was computed, beginning with classes that were found of all and of each host.
+/// Judges the numbers of a form. The classes of all and of each host are `found` at best.
 pub(super) fn judge(
     plan: &Plan,
     computed: &UnjudgedForm,
@@ -97,7 +97,7 @@ pub(super) fn judge(
         solution,
         ..
     } = computed;
-    // By host: at best these.
+    // Limits the classes of a host, and of all.
     let mut at_best = |host: usize, class: ErrorClass, why: &str| {
         hosts[host].at_best(class, class, why);
         all.at_best(class, class, why);

@@ -39,7 +39,7 @@ use demand::{Demand, HostDemand};
 /// Computes a plan's report without running events.
 ///
 /// # Errors
-/// What the analytic form does not cover: cores, device-coherent memory, media without a known rate.
+/// Plans that the analytic form does not cover: cores, device-coherent memory, media without a known rate.
 pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
     let computed = UnjudgedForm::of(plan, seed, &demand::first(plan))?;
     let found = classify(&computed.network, &computed.solution);
@@ -47,19 +47,19 @@ pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
     Ok(report::assemble(plan, seed, &computed, &judged))
 }
 
-/// What the form says of a plan, before it is judged.
+/// Results of the form for a plan, before their error classes are judged.
 struct UnjudgedForm {
     demand: Demand,
     network: Network,
     media: Media,
     solution: Solution,
-    /// Of how many networks the solution is the mean.
+    /// Number of networks over which the solution is averaged.
     phases: usize,
 }
 
 impl UnjudgedForm {
     /// # Errors
-    /// What the analytic form does not cover.
+    /// Plans that the analytic form does not cover.
     fn of(
         plan: &Plan,
         seed: u64,
@@ -79,7 +79,7 @@ impl UnjudgedForm {
     }
 }
 
-/// Mistakes are in what is used, not in what is there.
+/// Refuses plans that the form does not cover, for components in use.
 fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
     let mut problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
         .filter(|(_, group)| group.is_hdm_db())
@@ -195,7 +195,7 @@ pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
     limits
 }
 
-/// How a medium was found: by device group.
+/// Measured models of the media, by device group.
 type Media = Vec<Option<cxlab_analytic::MediumModel>>;
 
 fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media), Vec<Problem>> {
@@ -213,7 +213,7 @@ fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media
         network.stations.push(Station::Wire(wire));
     }
     for device in &plan.devices {
-        // A device that nobody asks has a station that nobody visits.
+        // A device without requests has a station without visits.
         let of_group = device.memory().and_then(|group| media[group]);
         let medium = of_group.unwrap_or(cxlab_analytic::MediumModel {
             read_ps: 0,

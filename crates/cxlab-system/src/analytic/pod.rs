@@ -1,4 +1,4 @@
-//! The analytic form as a fleet sees it: what pool memory costs in one pod, by load.
+//! The analytic form as a fleet sees it: latency and bandwidth of pool memory in one pod, by load.
 
 use cxlab_analytic::{ErrorClasses, Flow, HostLimits, Network, Solution, solve};
 use cxlab_engine::units::LINE_BYTES;
@@ -9,8 +9,8 @@ use cxlab_plan::{Plan, Problem};
 use super::judge::{changing, of_others};
 use super::{demand, issue, network_of, pair, refuse};
 
-/// A plan as a pod. Reads and writes mix as its hosts' workloads have them; which devices those
-/// use does not matter: pool traffic goes to all that a host reaches, alike.
+/// A plan as a pod. Reads and writes have the mix of the hosts' workloads. Pool traffic goes
+/// equally to all devices that a host reaches, whichever the workloads use.
 pub struct PodModel<'a> {
     plan: &'a Plan,
     network: Network,
@@ -26,7 +26,7 @@ impl<'a> PodModel<'a> {
     /// The system of a plan.
     ///
     /// # Errors
-    /// What the analytic form does not cover, and hosts that reach no device.
+    /// Plans that the analytic form does not cover, and hosts that reach no device.
     pub fn new(plan: &'a Plan, seed: u64) -> Result<PodModel<'a>, Vec<Problem>> {
         refuse(plan)?;
         let demand = demand::draw(plan, seed, &demand::first(plan))?;
@@ -99,7 +99,7 @@ impl<'a> PodModel<'a> {
         }
     }
 
-    /// By host: when each asks for so many bytes a nanosecond.
+    /// By host: the fabric under load, when each host requests `bytes_per_ns`.
     pub fn at(&mut self, bytes_per_ns: &[f64]) -> Vec<LoadedFabric> {
         let wanted: Vec<f64> = bytes_per_ns.iter().map(|one| lines_per_ps(*one)).collect();
         self.network.hosts = (wanted.iter().enumerate())
@@ -118,7 +118,7 @@ impl<'a> PodModel<'a> {
             .collect()
     }
 
-    /// By host: how far its latency can be from the event engine's, as a part of it.
+    /// By host: bound of its latency's relative error against the event engine.
     fn errors(&self, network: &Network, solution: &Solution) -> Vec<f64> {
         let changing = self.changing.iter().copied();
         let classes = of_others(self.plan, (network, solution), changing);
@@ -141,7 +141,7 @@ impl PoolFabric for PodModel<'_> {
     }
 
     fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> LoadedFabric {
-        // Only its own flows: the others' would take nearly all of the time.
+        // Only the host's own flows: those of others would take nearly all of the time.
         let mine = |at: &usize| self.pairs[*at].0 == host;
         let flows = (0..self.pairs.len()).filter(mine).map(|at| Flow {
             host: 0,
@@ -164,7 +164,7 @@ impl PoolFabric for PodModel<'_> {
     }
 }
 
-/// Lines of 64 B in a picosecond. Never none: nothing is asked for once in a second.
+/// Lines of 64 B in a picosecond. A demand of zero becomes one line per second.
 fn lines_per_ps(bytes_per_ns: f64) -> f64 {
     (bytes_per_ns / LINE_BYTES as f64 / 1e3).max(1e-12)
 }

@@ -1,4 +1,4 @@
-//! What the analytic form says of a plan, with the names that a run's report has.
+//! The report of the analytic form, with the names of a run's report.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::report::Bandwidth;
 /// Most pairs of host and device that are listed.
 const MOST_PAIRS: usize = 4096;
 
-/// What the analytic form says of a plan. Fields have the names, units and meaning of a run's
+/// Results of the analytic form for a plan. Fields have the names, units and meaning of a run's
 /// report; what only a run has (distributions, counts, a digest) is absent.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AnalyticReport {
@@ -30,12 +30,12 @@ pub struct AnalyticReport {
     pub scenario: String,
     /// Identifies everything that can change the result but the seed.
     pub plan_hash: String,
-    /// The ID of what was computed, which all files of it carry; empty in reports of before.
+    /// ID of the computation, in all its files; empty in reports of older versions.
     #[serde(default)]
     pub run: String,
     /// Seed of the workloads.
     pub seed: u64,
-    /// How far the numbers of all hosts can be from the event engine's. `latency` goes for stages and `by_hops` too.
+    /// Error classes of the numbers of all hosts against the event engine. `latency` applies to stages and `by_hops` too.
     pub error_class: ErrorClasses,
     /// Requests of all hosts, per nanosecond.
     pub requests_per_ns: f64,
@@ -45,9 +45,9 @@ pub struct AnalyticReport {
     pub latency_ns: AnalyticLatency,
     /// Latency of the reads.
     pub read_latency_ns: AnalyticLatency,
-    /// Mean time of each latency stage; the stages sum to the mean latency. A wait for credits is not known
-    /// apart but by event runs that correct the form: it is in the queue of the output where it is spent, and `credits`
-    /// is 0. All waits of a device are in `media_queue`, but those for its links.
+    /// Mean time of each latency stage; the stages sum to the mean latency. Unless event runs
+    /// correct the form, a wait for credits is in the queue of its output, and `credits` is 0. All
+    /// waits of a device, except for its links, are in `media_queue`.
     pub stages_ns: Map<String, Value>,
     /// Latency by links crossed between requester and device.
     pub by_hops: Vec<AnalyticHops>,
@@ -61,14 +61,14 @@ pub struct AnalyticReport {
     pub links: Vec<AnalyticLink>,
     /// By pair of host and device with traffic: the first 4,096.
     pub pairs: Vec<PairLatency>,
-    /// What is fullest.
+    /// The station with the least capacity left.
     pub bottleneck: Option<AnalyticBottleneck>,
     /// Whether latencies had settled when the work ended: to 10^-7, or to 1 % in the last half of the rounds.
     pub settled: bool,
-    /// What short event runs corrected, where they were asked for.
+    /// Corrections by short event runs, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// What a careful user would want to know.
+    /// Assumptions and limits that users should know.
     pub notes: Vec<Note>,
 }
 
@@ -81,7 +81,7 @@ pub struct AnalyticLatency {
     pub unloaded: f64,
 }
 
-/// Requests that crossed so many links.
+/// Requests that crossed the same number of links.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AnalyticHops {
     /// Links between host and device.
@@ -94,7 +94,7 @@ pub struct AnalyticHops {
     pub queue_ns: f64,
 }
 
-/// What a host gets.
+/// Rates and latencies of a host.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AnalyticHost {
     /// Name of the host.
@@ -105,20 +105,20 @@ pub struct AnalyticHost {
     pub latency_ns: AnalyticLatency,
     /// Mean requests in flight.
     pub in_flight: f64,
-    /// How far these numbers can be from the event engine's; `latency` goes for its pairs too.
+    /// Error classes of these numbers against the event engine; `latency` applies to the host's pairs too.
     pub error_class: ErrorClasses,
-    /// What holds it back: its own `pace`, or its places for requests in `flight`.
+    /// Limit on the host's rate: its own `pace`, or its requests in `flight`.
     pub limit: String,
 }
 
-/// What a device serves.
+/// Rates of a device.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AnalyticDevice {
     /// Name of the device.
     pub name: String,
     /// Payload of the requests that it serves, in GB/s.
     pub bandwidth_gb_per_s: Bandwidth,
-    /// How far its rates can be from the event engine's: the worst of its hosts'.
+    /// Error class of its rates against the event engine: the worst of its hosts.
     pub error_class: ErrorClass,
     /// Part of the medium's capacity that is used.
     pub utilization: f64,
@@ -126,25 +126,25 @@ pub struct AnalyticDevice {
     pub wait_ns: f64,
 }
 
-/// What a direction of a link carries.
+/// Load of one direction of a link.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct AnalyticLink {
     /// The link: its ends joined by `--`.
     pub name: String,
     /// The direction: from `->` to, or `<->` where both share a bus.
     pub direction: String,
-    /// How far its rates can be from the event engine's: the worst of the hosts that use it.
+    /// Error class of its rates against the event engine: the worst of the hosts that use it.
     pub error_class: ErrorClass,
     /// Part of the time that the wire is busy.
     pub utilization: f64,
-    /// Part of what it can carry that is used, with credits: 1 is full. Below `utilization`
-    /// where flits leave half empty.
+    /// Used fraction of the capacity, as limited by wire and credits: 1 is full. Below
+    /// `utilization` where flits are partly empty.
     pub used: f64,
     /// Payload (64-byte lines) among all bytes sent.
     pub efficiency: f64,
     /// Payload that the direction carries, in GB/s.
     pub payload_gb_per_s: f64,
-    /// Mean wait before it.
+    /// Mean wait for the direction.
     pub wait_ns: f64,
     /// Rate of the direction, GB/s.
     pub rate_gb_per_s: f64,
@@ -161,7 +161,7 @@ pub struct PairLatency {
     pub write: bool,
     /// Latency of a request alone in the system.
     pub unloaded_ns: f64,
-    /// With the load.
+    /// Latency under the load.
     pub mean_ns: f64,
 }
 
@@ -467,7 +467,7 @@ fn error(classes: &ErrorClasses) -> String {
     )
 }
 
-/// What a user wants to know first.
+/// Summary of the report as text for the user.
 pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     let mut text = format!(
         "{} (analytic): {}, {} {}\n",

@@ -1,13 +1,13 @@
-//! The analytic form's stages and stations as what a guest's misses meet, one by one: the memory of
-//! `cxlab vm`.
+//! The memory of `cxlab vm`: the analytic form's stages and stations, applied to each miss of a
+//! guest.
 //!
-//! A request takes the constant stages of its way, to the picosecond, and waits where a direction of
-//! a link still sends what came before, for as long as that takes packed as well as it can be. The
-//! medium is the medium itself, with its state. Requests of several guests meet in the links and
-//! devices that they share. Memory of a region that several guests have is shared (`shares`); of class
-//! HDM-DB, its device keeps their caches coherent (`coherent`). An accelerator is here its memory alone, as its
-//! host reaches it. Left out: credits, sharing of flits between the classes of messages, errors
-//! of links, and what hosts do that are no guests.
+//! A request takes the constant stages of its path, to the picosecond. It waits where a direction
+//! of a link still sends earlier messages, for the time of these in full flits. The medium is
+//! simulated with its state. Requests of several guests meet in the links and devices that they
+//! share. Memory of a region that several guests have is shared (`shares`); of class HDM-DB, its
+//! device keeps their caches coherent (`coherent`). Of an accelerator, only the memory is modelled,
+//! as its host reaches it. Left out: credits, sharing of flits between the classes of messages,
+//! errors of links, and traffic of hosts that are no guests.
 
 mod coherent;
 mod shares;
@@ -38,7 +38,7 @@ const LOCAL_CONTEXTS: u32 = 256;
 /// A line of memory, as one of the guests sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GuestLine {
-    /// Whose memory it is, by number among the hosts that are guests.
+    /// The guest with the line, by number among the hosts that are guests.
     pub guest: usize,
     /// Whether it is CXL memory. Its address is then one of the plan's.
     pub is_cxl: bool,
@@ -58,14 +58,14 @@ pub fn default_local() -> LocalMemoryParams {
     }
 }
 
-/// A station on the way: which one, and how long a message makes it busy.
+/// A station on a path, and the time that a message occupies it.
 #[derive(Clone, Copy)]
 struct Stop {
     station: usize,
     busy_ps: u64,
 }
 
-/// One direction of a way, for one class of messages.
+/// One direction of a path, for one class of messages.
 #[derive(Clone, Default)]
 struct Leg {
     constant_ps: u64,
@@ -77,16 +77,16 @@ struct Pool {
     name: String,
     there: [Leg; 2],
     back: [Leg; 2],
-    /// Its number among the media.
+    /// Number of the pool's medium.
     medium: usize,
-    /// Its line answers at addresses modulo this.
+    /// Capacity in bytes; addresses are taken modulo it.
     capacity: u64,
 }
 
-/// What a guest sees.
+/// The pools that a guest sees.
 struct PoolView {
     map: Arc<AddressMap>,
-    /// Its pools, among those of all guests.
+    /// The guest's pools, among those of all guests.
     pools: Range<usize>,
     /// By device; 0 where the guest does not reach it.
     pool_of: Vec<usize>,
@@ -109,7 +109,7 @@ pub struct PlanMemory {
     requests: Vec<(usize, bool, u64)>,
     free: Vec<u32>,
     now: u64,
-    /// What media have said that cannot go on.
+    /// Errors of media that cannot continue.
     faults: FaultList,
 }
 
@@ -117,7 +117,7 @@ impl PlanMemory {
     /// The memory of a plan's hosts.
     ///
     /// # Errors
-    /// What the analytic form does not cover, except for memory of class HDM-DB with two or more hosts.
+    /// Plans that the analytic form does not cover, except for memory of class HDM-DB with two or more hosts.
     pub fn new(plan: &Plan, hosts: &[usize], seed: u64) -> Result<PlanMemory, Vec<Problem>> {
         super::refuse_of_guests(plan)?;
         let shares = SharedMemories::new(plan, hosts);
@@ -238,7 +238,7 @@ impl PlanMemory {
         (pool > 0).then_some((pool, dpa.0))
     }
 
-    /// Takes what a medium has done.
+    /// Records the completions of a medium.
     fn settle(&mut self, done: &mut Vec<(u32, u64)>) {
         for (ticket, at) in done.drain(..) {
             if ticket == NOBODY {
@@ -251,7 +251,7 @@ impl PlanMemory {
     }
 }
 
-/// When a message that sets out at `from` is there.
+/// Arrival time of a message that leaves at `from` and occupies the stations on its path.
 fn travel(busy: &mut [u64], leg: &Leg, from: u64) -> u64 {
     let mut waited = 0;
     for stop in &leg.stops {
@@ -276,8 +276,8 @@ impl PlanMemory {
         self.locate(line).map(|(pool, _)| pool - first)
     }
 
-    /// Issues a request for a line of a pool; returns the request's number. Requests come in the order of their times;
-    /// those that come late, by what processors are out of step, are taken to come now.
+    /// Issues a request for a line of a pool; returns the request's number. Requests come in the
+    /// order of their times; a late request, of a processor that lags behind, counts as issued now.
     pub fn issue(&mut self, at_ps: u64, line: GuestLine, write: bool) -> u32 {
         let (pool, address) = self.locate(line).unwrap_or((0, 0));
         let ticket = self.ticket(pool, write);
@@ -329,12 +329,12 @@ impl PlanMemory {
         })
     }
 
-    /// When something happens next by itself, in picoseconds.
+    /// Time of the next event, in picoseconds, if there is one.
     pub fn next_ps(&self) -> Option<u64> {
         self.media.iter().filter_map(Queue::next).min()
     }
 
-    /// Brings everything up to a time.
+    /// Handles all events up to a time, in picoseconds.
     pub fn advance(&mut self, to_ps: u64) {
         self.now = self.now.max(to_ps);
         let mut done = Vec::new();
@@ -344,12 +344,12 @@ impl PlanMemory {
         }
     }
 
-    /// When a request is done, in picoseconds, once that is certain.
+    /// Completion time of a request, in picoseconds, once it is certain.
     pub fn known(&self, ticket: u32) -> Option<u64> {
         Some(self.requests[ticket as usize].2).filter(|at| *at != OPEN)
     }
 
-    /// When a request was done, if that is past by now; its number is then free.
+    /// Completion time of a request that has completed; the request's number is then free.
     pub fn done(&mut self, ticket: u32) -> Option<u64> {
         let at = self.requests[ticket as usize].2;
         if at > self.now {
@@ -359,10 +359,10 @@ impl PlanMemory {
         Some(at)
     }
 
-    /// Lets time go on where the request is until it is done; its number is then free. Nothing else may come before that.
+    /// Advances the request's medium until the request is done; its number is then free. No other request may be issued before that time.
     ///
     /// # Errors
-    /// The name of a pool whose medium never answers, with the reason where there is one.
+    /// The name of a pool whose medium never completes the request, with the reason if there is one.
     pub fn finish(&mut self, ticket: u32) -> Result<u64, String> {
         let pool = self.requests[ticket as usize].0;
         let medium = self.pools[pool].medium;
@@ -389,7 +389,7 @@ fn own_memory_controller() -> DeviceParams {
     }
 }
 
-/// By station and class: how long a message makes it busy.
+/// By station and message class: the time that a message occupies the station.
 fn services(plan: &Plan) -> Vec<[u64; MessageClass::COUNT]> {
     let both = |link| {
         let service = service(&wire(plan, link));
@@ -408,7 +408,7 @@ fn service(wire: &Wire) -> [u64; MessageClass::COUNT] {
     })
 }
 
-/// A host's own memory; it has no number yet. Of a processor with several NUMA nodes it is the first.
+/// A host's own memory, whose medium has no number yet. Of a processor with several NUMA nodes, only the first node counts.
 fn local(
     plan: &Plan,
     host: usize,
@@ -529,26 +529,26 @@ struct ComingRequest {
     write: bool,
 }
 
-/// A medium, what is in it, and what is on its way to it.
+/// A medium, the requests inside, and the requests on their way to it.
 struct Queue {
     backend: Box<dyn MemoryBackend>,
     now: u64,
-    /// The earliest first.
+    /// Requests on their way, the earliest first.
     coming: VecDeque<ComingRequest>,
     /// By number in the medium.
     inside: Vec<u32>,
     free: Vec<u32>,
-    /// Completions that the medium told of in advance, in order.
+    /// Completions that the medium reported in advance, in order.
     told: VecDeque<Completion>,
     done: Vec<Completion>,
-    /// Writes are complete when the medium has accepted them; those that it has since they were last asked for.
+    /// Whether writes complete when the medium accepts them; and the writes accepted since the last call of `until`.
     posts: bool,
     posted: Vec<(u32, u64)>,
 }
 
-/// In the place of a ticket: a write that was complete when it was accepted.
+/// Stands for the ticket of a write that completed when it was accepted.
 const POSTED: u32 = u32::MAX;
-/// In the place of a ticket: a write whose completion is no guest's.
+/// Stands for the ticket of a write whose completion concerns no guest.
 const NOBODY: u32 = u32::MAX - 1;
 
 impl Queue {
@@ -577,7 +577,7 @@ impl Queue {
         }
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     fn next(&self) -> Option<u64> {
         let coming = self.coming.front().map(|first| first.at);
         let coming = coming.filter(|at| *at > self.now);
@@ -587,7 +587,7 @@ impl Queue {
         [coming, told, event, posted].into_iter().flatten().min()
     }
 
-    /// Everything up to a time.
+    /// Handles all events up to a time; adds completed requests to `done`.
     fn until(&mut self, to: u64, done: &mut Vec<(u32, u64)>) {
         self.enter();
         done.append(&mut self.posted);
@@ -611,7 +611,7 @@ impl Queue {
         self.now = self.now.max(to);
     }
 
-    /// Gives the medium what has arrived, as far as it takes it.
+    /// Passes requests that have arrived to the medium, as far as it accepts them.
     fn enter(&mut self) {
         while let Some(first) = self.coming.front().copied() {
             let accepted = first.at <= self.now

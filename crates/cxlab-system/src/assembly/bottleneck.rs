@@ -15,24 +15,24 @@
 use cxlab_plan::{End, Plan};
 use serde_json::{Map, Value};
 
-use super::limited::{HELD, QUEUED, lines_carried};
+use super::limited::{MIN_HELD, MIN_QUEUE_SHARE, lines_carried};
 use crate::report::{Bottleneck, DeviceReport, HostReport, Limit, LinkReport, Report};
 
 /// Waits at places that are alike limit nothing if their sum is below this fraction of all latency (*assumed*).
-const SMALL: f64 = 0.1;
+const MIN_LIMITING_SHARE: f64 = 0.1;
 /// A credit is in use for the round trip of its link and for the wait of its message at the far end. The
 /// search continues where that wait is at least this fraction of the round trip (*assumed*).
-const CONTINUES: f64 = 0.5;
+const MIN_CAUSE_WAIT: f64 = 0.5;
 /// A wire that is busy for at least this fraction of the time (*assumed*) can carry no more, however short its queue
 /// is.
-const ALWAYS: f64 = 0.99;
+const MIN_UTILIZATION: f64 = 0.99;
 /// Wires at least this busy, relative to the wire that was found, are alike (*assumed*).
 const ALIKE_BUSY: f64 = 0.99;
 /// Other places with the same limit are alike if their mean wait is at least this fraction of the longest
 /// (*assumed*).
 const ALIKE_WAIT: f64 = 0.5;
 /// Hosts with at least this fraction of their outstanding requests in flight are limited by that number (*assumed*).
-const FULL: f64 = 0.9;
+const MIN_IN_FLIGHT: f64 = 0.9;
 /// The hosts' limit is that of hosts with more than this fraction of all requests in flight (*assumed*).
 const MAJORITY: f64 = 0.5;
 
@@ -48,7 +48,6 @@ struct WaitPlace<'a> {
     kind: PlaceKind,
 }
 
-/// What a place is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlaceKind {
     /// The transmitter of a link's direction, by the direction's number in the report.
@@ -66,7 +65,7 @@ impl<'a> WaitPlace<'a> {
     /// The transmitter of direction `number`. Its limit is the larger part of its waits.
     fn link(number: usize, link: &'a LinkReport) -> WaitPlace<'a> {
         let credits = (link.credit_wait_ns, Limit::Credits);
-        let (mean, limit) = larger(link.wait_ns.mean, credits, Limit::Wire);
+        let (mean, limit) = larger_part(link.wait_ns.mean, credits, Limit::Wire);
         WaitPlace {
             name: &link.direction,
             limit,
@@ -79,7 +78,7 @@ impl<'a> WaitPlace<'a> {
     /// The front of a device's medium. Its limit is the larger part of its waits.
     fn device(device: &'a DeviceReport) -> WaitPlace<'a> {
         let medium = (device.medium_wait_ns, Limit::Medium);
-        let (mean, limit) = larger(device.wait_ns.mean, medium, Limit::Contexts);
+        let (mean, limit) = larger_part(device.wait_ns.mean, medium, Limit::Contexts);
         WaitPlace {
             name: &device.name,
             limit,
@@ -92,7 +91,7 @@ impl<'a> WaitPlace<'a> {
 
 /// Of a mean wait that consists of `part`, whose cause is `limit`, and of a rest, whose cause is `other`: the larger
 /// of the two, and its cause.
-fn larger(mean: f64, (part, limit): (f64, Limit), other: Limit) -> (f64, Limit) {
+fn larger_part(mean: f64, (part, limit): (f64, Limit), other: Limit) -> (f64, Limit) {
     match part >= mean - part {
         true => (part, limit),
         false => (mean - part, other),
@@ -115,7 +114,7 @@ fn leads_to(plan: &Plan, direction: usize) -> End {
 /// The next place downstream, behind the full buffer that `place` waits for, if it explains why that buffer
 /// is full: the wait there is long, or its wire is always busy. For contexts, the next place is a wire of the
 /// device that is always busy.
-fn behind<'a>(
+fn downstream_cause<'a>(
     plan: &Plan,
     place: &WaitPlace<'_>,
     links: &'a [LinkReport],
@@ -150,12 +149,12 @@ fn behind<'a>(
                 }
             };
             let round_trip_ns = 2.0 * plan.links[number / 2].params.crossing_ps() as f64 / 1e3;
-            (candidates, CONTINUES * round_trip_ns)
+            (candidates, MIN_CAUSE_WAIT * round_trip_ns)
         }
         _ => return None,
     };
     let explains = |mut place: WaitPlace<'a>| match place.kind {
-        PlaceKind::Link(number) if links[number].utilization >= ALWAYS => {
+        PlaceKind::Link(number) if links[number].utilization >= MIN_UTILIZATION => {
             place.limit = Limit::Wire;
             Some(place)
         }
@@ -201,13 +200,13 @@ pub(super) fn find(
         })
     };
     let longest_wait = longest(places.iter().copied());
-    let limiting = longest_wait.filter(|place| alike(place).1 >= SMALL * latency_ns);
+    let limiting = longest_wait.filter(|place| alike(place).1 >= MIN_LIMITING_SHARE * latency_ns);
     let Some(mut place) = limiting.or_else(|| fullest(plan, &places, links, window_ns)) else {
         return Some(by_hosts(plan, hosts));
     };
     // Each step leads downstream, so a path has no more of them than there are links.
     for _ in 0..links.len() {
-        match behind(plan, &place, links, devices) {
+        match downstream_cause(plan, &place, links, devices) {
             Some(next) => place = next,
             None => break,
         }
@@ -230,7 +229,7 @@ fn fullest<'a>(
     let carried =
         |number: usize| lines_carried(&plan.links[number / 2], &links[number], window_ns * 1e3);
     let full = places.iter().filter_map(|place| match place.kind {
-        PlaceKind::Link(number) if carried(number) >= ALWAYS => {
+        PlaceKind::Link(number) if carried(number) >= MIN_UTILIZATION => {
             let limit = Limit::Wire;
             Some((carried(number), WaitPlace { limit, ..*place }))
         }
@@ -248,11 +247,11 @@ fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
         all += report.in_flight;
         let issue = plan.scenario.hosts[host.group].requester();
         let outstanding = issue.map(|issue| f64::from(issue.outstanding));
-        if outstanding.is_some_and(|outstanding| report.in_flight >= FULL * outstanding) {
+        if outstanding.is_some_and(|outstanding| report.in_flight >= MIN_IN_FLIGHT * outstanding) {
             full += report.in_flight;
         } else if report
             .throttle
-            .is_some_and(|throttle| throttle.held >= HELD)
+            .is_some_and(|throttle| throttle.held >= MIN_HELD)
         {
             held += report.in_flight;
         }
@@ -270,7 +269,7 @@ fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
 /// queues of their own, so that none waits in front of them. The wait is known where all requests go to devices whose
 /// media have a constant idle latency.
 pub(super) fn in_media(plan: &Plan, report: &Report, place: &Bottleneck) -> Option<Bottleneck> {
-    if place.busy.is_some_and(|busy| busy >= ALWAYS) {
+    if place.busy.is_some_and(|busy| busy >= MIN_UTILIZATION) {
         return None;
     }
     let media = &plan.media;
@@ -283,7 +282,7 @@ pub(super) fn in_media(plan: &Plan, report: &Report, place: &Bottleneck) -> Opti
     let idle_ns = idle_ps as f64 / 1e3;
     let wait_ns = report.stages_ns.get("media")?.as_f64()? - idle_ns;
     let share = wait_ns / report.latency_ns.mean;
-    if wait_ns <= idle_ns || share < QUEUED.max(place.share) {
+    if wait_ns <= idle_ns || share < MIN_QUEUE_SHARE.max(place.share) {
         return None;
     }
     let devices = report.devices.iter();

@@ -1,4 +1,4 @@
-//! The reports on what changed the system during the run.
+//! The reports on changes of the system during the run.
 
 use cxlab_engine::units::Picos;
 use cxlab_plan::{Failures, Plan, PlannedPool, Sample};
@@ -6,7 +6,7 @@ use cxlab_plan::{Failures, Plan, PlannedPool, Sample};
 use crate::report::{CommandReport, FailuresReport, PoolReport};
 
 impl FailuresReport {
-    /// Counts what happens up to a time after the workloads begin.
+    /// Counts failures, repairs and changes of the routing up to a time after the workloads begin.
     pub(super) fn count_changes(&mut self, failures: &Failures, until: Picos) {
         self.changes = failures.times.iter().filter(|at| **at <= until).count() as u64;
         for change in failures.routing.iter().filter(|one| one.at <= until) {
@@ -19,7 +19,7 @@ impl FailuresReport {
 }
 
 impl CommandReport {
-    /// The commands of a run that has lasted for so long since the workloads began.
+    /// The commands of a run up to time `lasted` after the workloads began.
     pub(super) fn all(plan: &Plan, lasted: Picos) -> Vec<CommandReport> {
         let commands = plan.commands.iter();
         let issued = commands.filter(|command| command.issued <= lasted);
@@ -39,7 +39,7 @@ impl CommandReport {
 }
 
 impl PoolReport {
-    /// What came of a pool in so long since the workloads began.
+    /// The report of a pool at time `lasted` after the workloads began.
     pub(super) fn of(pool: &PlannedPool, lasted: Picos) -> PoolReport {
         let gib = |blocks: f64| blocks * PlannedPool::BLOCK.0 as f64 / f64::from(1 << 30);
         let samples = pool.samples.iter().filter(|(at, _)| *at <= lasted);

@@ -10,19 +10,19 @@ use crate::readings::LinkReadings;
 use crate::report::{LinkReport, Report};
 
 /// A wire that carries less than this fraction of its possible lines is not the limit (*assumed*).
-const FULL: f64 = 0.95;
+const MIN_CARRIED: f64 = 0.95;
 /// Credits limit a message class if the round trip alone fills at least this fraction of its window (*assumed*).
 /// Otherwise the far end holds the credits, because a later stage is full.
-const FILLED: f64 = 0.85;
+const MIN_WINDOW_USE: f64 = 0.85;
 /// Requests in flight limit a host with at least this fraction of them in flight on average (*assumed*).
-const IN_FLIGHT: f64 = 0.95;
+const MIN_IN_FLIGHT: f64 = 0.95;
 /// Requests in flight are the limit only if less than this fraction of the latency is a wait in queues (*assumed*).
-pub(super) const QUEUED: f64 = 0.25;
+pub(super) const MIN_QUEUE_SHARE: f64 = 0.25;
 
 /// A device is noted if its throttled hosts leave it used less than this fraction (*assumed*).
-const USED: f64 = 0.9;
+const MIN_USED: f64 = 0.9;
 /// A host had more to send if the allowed rate limited it in at least this fraction of the periods (*assumed*).
-pub(super) const HELD: f64 = 0.5;
+pub(super) const MIN_HELD: f64 = 0.5;
 
 /// Lines carried in one direction, as a fraction of the lines that the wire could carry.
 pub(super) fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64 {
@@ -39,7 +39,7 @@ pub(super) fn by_credits(
     window_ps: f64,
 ) -> Option<Note> {
     let waited = |channel: &Channel| read.starved[channel.index()] && !channel.is_io();
-    if !Channel::ALL.iter().any(waited) || lines_carried(link, report, window_ps) >= FULL {
+    if !Channel::ALL.iter().any(waited) || lines_carried(link, report, window_ps) >= MIN_CARRIED {
         return None;
     }
     let lines = report.payload_bytes / 64;
@@ -52,7 +52,7 @@ pub(super) fn by_credits(
             false => read.stats.messages.saturating_sub(lines),
         };
         let in_flight = sent as f64 / window_ps * round_trip;
-        waited(channel) && in_flight >= FILLED * f64::from(windows[channel.index()])
+        waited(channel) && in_flight >= MIN_WINDOW_USE * f64::from(windows[channel.index()])
     };
     let channel = Channel::ALL.into_iter().find(limited)?;
     let name = channel.name();
@@ -89,10 +89,10 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     let queue_ns: f64 = waits.filter_map(|(_, value)| value.as_f64()).sum();
     let full = |(link, report): (&PlannedLink, &[LinkReport])| {
         let carried = |report| lines_carried(link, report, report_ps);
-        report.iter().any(|report| carried(report) >= FULL)
+        report.iter().any(|report| carried(report) >= MIN_CARRIED)
     };
     let links = plan.links.iter().zip(report.links.chunks_exact(2));
-    let queued = queue_ns >= QUEUED * report.latency_ns.mean;
+    let queued = queue_ns >= MIN_QUEUE_SHARE * report.latency_ns.mean;
     if links.into_iter().any(full) || report.latency_ns.mean <= 0.0 || queued {
         return Vec::new();
     }
@@ -114,8 +114,8 @@ pub(super) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
         let (rate, wire) = (host.bandwidth_gb_per_s.total, plan.host_gb_per_s(number));
         // A host with one request waits for its data before the next request, so it cannot have more.
         let may_have_more = issue.outstanding > 1;
-        let full = host.in_flight >= IN_FLIGHT * outstanding;
-        if may_have_more && full && rate > 0.0 && rate < FULL * wire {
+        let full = host.in_flight >= MIN_IN_FLIGHT * outstanding;
+        if may_have_more && full && rate > 0.0 && rate < MIN_CARRIED * wire {
             notes.push(Note::new(
                 format!("hosts[{index}].issue.outstanding"),
                 format!(
@@ -145,11 +145,11 @@ pub(super) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
         let (used, most) = (device.bandwidth_gb_per_s.total, qos.bandwidth.as_gb_per_s());
         let held = qos.hosts.iter().filter_map(|host| {
             let host = report.hosts.get(*host)?;
-            let throttle = host.throttle.filter(|throttle| throttle.held >= HELD)?;
+            let throttle = host.throttle.filter(|throttle| throttle.held >= MIN_HELD)?;
             Some((host.name.as_str(), throttle.slower))
         });
         let held: Vec<(&str, u64)> = held.collect();
-        let Some((first, _)) = held.first().filter(|_| used < USED * most) else {
+        let Some((first, _)) = held.first().filter(|_| used < MIN_USED * most) else {
             continue;
         };
         let which = match held.len() {

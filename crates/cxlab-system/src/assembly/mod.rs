@@ -42,14 +42,14 @@ pub(crate) struct Context<'a> {
     pub(crate) enumeration: Option<SimTime>,
     pub(crate) start: SimTime,
     pub(crate) end: SimTime,
-    /// What was read in the window; of a sampled run, in all measured windows.
+    /// Readings of the window; of a sampled run, of all measured windows.
     pub(crate) readings: &'a Readings<'a>,
     pub(crate) sampling: Option<SamplingReport>,
     pub(crate) partial: bool,
     /// Notes of the plan, and of this run.
     pub(crate) notes: Vec<Note>,
     pub(crate) warmed: WarmupEnd,
-    /// Absent where the run ended by itself.
+    /// Data for confidence intervals; absent if the run ended by itself.
     pub(crate) parts: Option<Parts<'a>>,
     pub(crate) wall: Duration,
 }
@@ -67,7 +67,7 @@ impl Context<'_> {
         self.readings.window.as_nanos_f64()
     }
 
-    /// GB/s of so many lines in the window.
+    /// Rate of a number of lines in the window, in GB/s.
     fn rate(&self, lines: u64) -> f64 {
         match self.readings.window {
             Picos::ZERO => 0.0,
@@ -75,12 +75,12 @@ impl Context<'_> {
         }
     }
 
-    /// What was denied, where anything can be.
+    /// Denied requests; `None` if the scenario can deny none.
     fn denied(&self, denied: Denied) -> Option<Denied> {
         self.plan.changes_capacity().then_some(denied)
     }
 
-    /// What failed, where anything can.
+    /// Failed requests; `None` if the scenario has no failures.
     fn failed(&self, failed: FailedRequests) -> Option<FailedRequests> {
         (self.plan.failures().is_some() || self.plan.has_media_errors()).then_some(failed)
     }
@@ -191,7 +191,7 @@ fn seconds(wall: Duration) -> f64 {
 /// Reads a system out after its run.
 ///
 /// # Errors
-/// A law that does not hold, which is our own mistake.
+/// A violated law, which is a mistake of the simulator.
 pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report, String> {
     let intervals = Intervals::new(context.parts);
     let (hosts, accelerators, mut totals) = issuers::all(system, context, &intervals)?;
@@ -279,7 +279,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     Ok(report)
 }
 
-/// Adds to a report what all the rest of it tells: the longest stage, notes on limits, and the ID of the run.
+/// Adds the parts of a report that depend on all others: the longest stage, notes on limits, and the ID of the run.
 fn complete(report: &mut Report, plan: &Plan) {
     if let Some(place) = report.bottleneck.take() {
         let mut found = bottleneck::in_media(plan, report, &place).unwrap_or(place);

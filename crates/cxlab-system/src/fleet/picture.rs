@@ -130,7 +130,7 @@ fn dram(report: &FleetReport) -> Chart {
     }
 }
 
-/// The part of VMs that lose at least so much.
+/// Distribution of slowdown: the fraction of VMs that lose as much or more.
 fn slowdown(report: &FleetReport) -> Chart {
     let mut series = Vec::new();
     if let Some(pooled) = &report.pooled {

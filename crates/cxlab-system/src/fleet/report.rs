@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::analytic::ErrorClass;
 use crate::layout::row;
 
-/// Everything that a study found. Memory is in GiB, parts are in percent.
+/// The results of a study. Memory is in GiB, parts are in percent.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct FleetReport {
     /// The scenario's name.
@@ -28,9 +28,9 @@ pub struct FleetReport {
     pub run: String,
     /// Whether it was interrupted: some clusters or simulations are missing.
     pub partial: bool,
-    /// What was studied.
+    /// Size and parameters of the fleet.
     pub fleet: Shape,
-    /// What pool memory costs.
+    /// Latency and bandwidth of pool memory.
     pub latency: PoolLatency,
     /// The least DRAM that serves, where it was searched for and found; mean over clusters where each
     /// is sized for itself.
@@ -41,13 +41,13 @@ pub struct FleetReport {
     pub alone: OutcomeReport,
     /// With pools: with the DRAM that is needed, or as given.
     pub pooled: Option<OutcomeReport>,
-    /// What a careful user would want to know.
+    /// Assumptions and limits that users should know.
     pub notes: Vec<String>,
     /// Seconds that the study took; the only field that depends on the machine.
     pub wall_seconds: f64,
 }
 
-/// What was studied.
+/// Size and parameters of a fleet.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Shape {
     /// Hosts in all, in whole pods.
@@ -74,7 +74,7 @@ pub struct Shape {
     pub policy: String,
 }
 
-/// What pool memory costs.
+/// Latency and bandwidth of pool memory.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PoolLatency {
     /// Local memory, in nanoseconds.
@@ -85,15 +85,15 @@ pub struct PoolLatency {
     pub min_ns: f64,
     /// Latency of the pair of host and device with the largest.
     pub max_ns: f64,
-    /// Mean over local.
+    /// `mean_ns` over `local_ns`.
     pub ratio: f64,
-    /// What the fabric carries of every host at once, in GB/s.
+    /// Bandwidth that the fabric carries for each host when all hosts use it, in GB/s.
     pub limit_gb_per_s: f64,
     /// Load of every host at the points below, in GB/s.
     pub load_gb_per_s: Vec<f64>,
-    /// Latency there, mean over hosts, in nanoseconds.
+    /// Latency at these loads, mean over hosts, in nanoseconds.
     pub loaded_ns: Vec<f64>,
-    /// How far it can be there from the event engine's, of any host.
+    /// Error class of the latency at these loads against the event engine: the worst of all hosts.
     pub error_class: Vec<ErrorClass>,
 }
 
@@ -137,10 +137,10 @@ pub struct Slowdown {
     pub curve: Vec<[f64; 2]>,
 }
 
-/// Stranded memory of clusters that had so many cores scheduled, in percent.
+/// Stranded memory of clusters in a range of scheduled cores, in percent.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Stranding {
-    /// Scheduled cores: from.
+    /// Lower end of the range of scheduled cores, in percent.
     pub cores_from: f64,
     /// Upper end of the range of scheduled cores, in percent.
     pub cores_to: f64,
@@ -159,7 +159,7 @@ pub struct Stranding {
 pub struct ErrorShare {
     /// Class of error.
     pub error_class: ErrorClass,
-    /// How many, of those with pool traffic.
+    /// Percentage of the hosts and moments with pool traffic.
     pub percent: f64,
 }
 
@@ -213,7 +213,7 @@ fn series(outcome: &Outcome) -> Vec<SeriesPoint> {
     outcome.series.iter().map(point).collect()
 }
 
-/// What one simulation of the fleet found. Means are over the time series.
+/// Results of one simulation of the fleet. Means are over the time series.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct OutcomeReport {
     /// Local DRAM of each host.
@@ -222,9 +222,9 @@ pub struct OutcomeReport {
     pub pool_gib: f64,
     /// VMs that asked for a place.
     pub arrived: u64,
-    /// VMs that got none.
+    /// VMs that found no place.
     pub rejected: u64,
-    /// VMs that went.
+    /// VMs that departed.
     pub departed: u64,
     /// VMs that run at the end.
     pub running: u64,
@@ -244,8 +244,8 @@ pub struct OutcomeReport {
     pub pool_most_percent: f64,
     /// Latency of pool memory under load, mean over VMs that have some, in nanoseconds.
     pub pool_latency_ns: f64,
-    /// How far latencies of pool memory can be from the event engine's: classes with the hosts and moments that had
-    /// them, of those with pool traffic.
+    /// Error classes of the latency of pool memory against the event engine, each with its share of
+    /// the hosts and moments with pool traffic.
     pub pool_latency_error: Vec<ErrorShare>,
     /// VMs whose pool memory the monitor replaced by local DRAM, of all that were placed.
     pub mitigated_percent: f64,

@@ -36,7 +36,7 @@ pub struct SeedsReport {
 /// A number over seeds.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Number {
-    /// Its name; the unit is its end.
+    /// Name of the number; the name ends with the unit.
     pub name: String,
     /// Mean over the seeds that have a value.
     pub mean: f64,
@@ -98,7 +98,7 @@ fn main_numbers(report: &FleetReport) -> Vec<(String, Option<f64>)> {
     numbers
 }
 
-/// Puts studies together that differ in the seed alone; `None` without any.
+/// Combines studies that differ in the seed alone; `None` without a study.
 pub fn over_seeds(reports: &[FleetReport], partial: bool) -> Option<SeedsReport> {
     let first = reports.first()?;
     let all: Vec<Vec<(String, Option<f64>)>> = reports.iter().map(main_numbers).collect();

@@ -7,9 +7,9 @@ use crate::layout::{row, table};
 /// A point of a sweep, and the result of its study.
 #[derive(Clone, Debug)]
 pub struct SweepPoint {
-    /// What was changed: paths and values, in the order of the grid.
+    /// Changed paths with their values, in the order of the grid.
     pub changes: Vec<(String, String)>,
-    /// What was found.
+    /// Report of the study.
     pub report: FleetReport,
 }
 

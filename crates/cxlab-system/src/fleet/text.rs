@@ -17,7 +17,7 @@ fn dram_row(name: &str, dram: &Dram) -> Vec<String> {
     ]
 }
 
-/// What a user wants to know first.
+/// Summary of the report as text for the user.
 pub fn summary(report: &FleetReport) -> String {
     let (shape, latency) = (&report.fleet, &report.latency);
     let mut text = format!(

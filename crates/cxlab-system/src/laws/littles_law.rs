@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 /// Fewest mean latencies of a window whose length the scenario leaves open (*assumed*). Shorter ones get a note.
 pub(crate) const FEWEST_LATENCIES: u64 = 20;
 
-/// What a window has counted up to now, on both sides of Little's law.
+/// Both sides of Little's law, counted in a window up to now.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct LittlesSums {
     /// Requests completed, served or not.
     pub(crate) requests: u64,
-    /// Their latency in picoseconds.
+    /// Summed latency of these requests, in picoseconds.
     pub(crate) latency_ps: u128,
     /// Requests in flight, integrated over time, in picoseconds.
     pub(crate) in_flight_ps: u128,
@@ -38,7 +38,7 @@ impl LittlesSums {
         self.in_flight_ps += other.in_flight_ps;
     }
 
-    /// Whether both sides differ by more than one part in so many.
+    /// Whether both sides differ by more than one part in `part`.
     pub(crate) fn differs(&self, part: u128) -> bool {
         self.in_flight_ps.abs_diff(self.latency_ps) * part > self.in_flight_ps
     }
@@ -48,17 +48,17 @@ impl LittlesSums {
     }
 }
 
-/// Largest difference of Little's law without a note: one part in so many, 1 %.
+/// Largest difference of Little's law without a note: 1/100.
 const NOTED: u128 = 100;
 
 /// How a window was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WindowKind {
-    /// In one window of a run that would go on.
+    /// One window of a run that could continue.
     Window,
-    /// To the end of all workloads: how many latencies that takes is theirs.
+    /// A window to the end of all workloads, which determine its length.
     ToTheEnd,
-    /// In many short windows.
+    /// Many short windows of a sampled run.
     Samples,
 }
 

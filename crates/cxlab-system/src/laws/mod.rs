@@ -139,8 +139,8 @@ pub(crate) fn check_drained(system: &System) -> Result<(), String> {
     Err(format!("requests never completed: {}", held.join(", ")))
 }
 
-/// What devices denied, hosts were denied, unless the answer was lost or late; and each request whose
-/// time was over lost a message, or was answered late.
+/// Checks that each denial by a device reached a host, early or late, or was lost; and that each
+/// message that timed out was lost, or had a late response.
 fn check_denied(system: &System) -> Result<(), String> {
     let nodes = system.simulation.components();
     let (mut by_devices, mut of_hosts) = (0, 0);
@@ -174,7 +174,7 @@ fn check_denied(system: &System) -> Result<(), String> {
     Ok(())
 }
 
-/// When their threads have all ended by themselves, kernels check what they have computed.
+/// Lets each kernel check its results, if all its threads have ended by themselves.
 pub(crate) fn check_kernels(system: &System) -> Result<(), String> {
     let hosts = system.simulation.components();
     for (domain, node) in system.domains.iter().zip(hosts) {

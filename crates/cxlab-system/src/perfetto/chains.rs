@@ -1,4 +1,4 @@
-//! The messages of a transaction, from its issue on, and what they spent between two arrivals.
+//! The messages of a transaction, from its issue on, and their times between two arrivals.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::wrapper::tracing::Arrival;
 /// Addresses of a line have these bits in common.
 const LINE_BITS: u32 = 6;
 
-/// What identifies a transaction: both of its endpoints, the lower one first, the requester's tag, the time of issue
-/// and the line.
+/// Identity of a transaction: both of its endpoints, the lower one first, the requester's tag, the
+/// time of issue and the line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
     ends: (u16, u16),
@@ -43,7 +43,7 @@ pub(super) fn line_of(hpa: u64) -> u64 {
     hpa >> LINE_BITS
 }
 
-/// What a message spent from its arrival at one component to that at the next.
+/// Time of a message from its arrival at one component to its arrival at the next.
 #[derive(Clone, Debug)]
 pub(super) struct Hop {
     /// Number of the link's direction, [`Places::direction`].
@@ -53,7 +53,7 @@ pub(super) struct Hop {
     /// The component that the message reached.
     pub(super) to: usize,
     pub(super) end_ps: u64,
-    /// What the message gained meanwhile; the rest of the time is the component's own.
+    /// Stage times that the message gained on the hop; the rest of the time is the component's own.
     pub(super) stages: StageTimes,
     /// The time since the arrival before, or since the issue, without the stages.
     pub(super) rest_ps: u64,
@@ -66,7 +66,7 @@ pub(super) struct Hop {
 pub(super) struct Chain {
     pub(super) key: Key,
     pub(super) hops: Vec<Hop>,
-    /// What its last message had at its arrival.
+    /// Stage times of the last message at its arrival.
     pub(super) stages: StageTimes,
 }
 
@@ -189,7 +189,7 @@ fn add_chains(key: Key, arrivals: &[&Arrival], places: &Places<'_>, chains: &mut
     }
 }
 
-/// The hop that led to an arrival, from the latest arrival before that it can go on from.
+/// The hop that led to an arrival, from the latest earlier arrival that the message can have come from.
 fn step(key: Key, arrival: &Arrival, before: &[Step], places: &Places<'_>) -> Option<Step> {
     let direction = places.direction(arrival.component, arrival.port)?;
     let (from, to) = places.ends(direction);

@@ -31,10 +31,10 @@ use crate::wrapper::tracing::{Arrival, LevelChange};
 
 pub use model::Trace;
 
-/// Simulated time between two collections of what components have noted, which bounds what they hold: 1 us.
+/// Simulated time between two collections of components' records, which bounds the memory of the records: 1 us.
 const COLLECTION: Picos = Picos(1_000_000);
 
-/// What a trace is of.
+/// The requests of a run that a trace has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceWindow {
     /// First time of issue, since the start of the run; by default the measurement's beginning.
@@ -45,7 +45,7 @@ pub struct TraceWindow {
     pub requests: usize,
 }
 
-/// Collects what a traced run notes.
+/// Collects the records of a traced run.
 #[derive(Debug)]
 pub struct Tracer {
     window: TraceWindow,
@@ -92,7 +92,7 @@ impl Tracer {
         set(simulation, from, to);
     }
 
-    /// Until when a run may go on from `now` before the tracer collects.
+    /// Time up to which a run may continue from `now` before the tracer collects.
     pub(crate) fn slice(&self, now: SimTime) -> SimTime {
         match self.open {
             Some((from, _)) if now < from => from,
@@ -101,7 +101,7 @@ impl Tracer {
         }
     }
 
-    /// Collects what components have noted up to now, and the requests that completed meanwhile, in order.
+    /// Collects the records of components up to now, and the requests that completed meanwhile, in order.
     pub(crate) fn collect(&mut self, simulation: &mut Simulation<Node>, rows: &[RequestRow]) {
         let Some((from, to)) = self.open else {
             return;

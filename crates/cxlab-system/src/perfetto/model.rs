@@ -216,7 +216,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What a request's slice says.
+    /// Arguments of a request's slice.
     fn describe(&self, request: &PlacedRequest) -> Vec<(&'static str, Arg)> {
         let row = &request.row;
         let device = match row.device {

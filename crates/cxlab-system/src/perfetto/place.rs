@@ -118,7 +118,7 @@ impl Layout {
         });
     }
 
-    /// Takes so much of what is left, in the order of [`OWN`]; false if there is not so much.
+    /// Takes `picos` of the stages in `left`, in the order of [`OWN`]; false if `left` has less.
     fn fill(&mut self, left: &mut StageTimes, spot: Spot, mut picos: u64) -> bool {
         for stage in OWN {
             let part = picos.min(left[stage]);

@@ -1,4 +1,4 @@
-//! What a trace holds, and what was left out of it, in words.
+//! Content and omissions of a trace, in words.
 
 use super::model::Trace;
 
@@ -8,7 +8,7 @@ impl Trace {
         self.requests
     }
 
-    /// What the trace holds and what is left out, in a sentence or two.
+    /// Content and omissions of the trace, in a sentence or two.
     pub fn summary(&self) -> String {
         let Some((from, to)) = self.window else {
             return "no requests: the run ended before the window".to_owned();

@@ -170,7 +170,7 @@ fn aside_of(course: Course, aside: f64) -> Course {
     course.moved(Point::new(-along.y, along.x).times(aside / length))
 }
 
-/// What is said of a link: its ends, and the use of both directions.
+/// Tooltip of a link: its ends, and the utilization of both directions.
 fn title(scene: &Scene<'_>, number: usize) -> String {
     let Some(loads) = &scene.loads else {
         let (a, b) = scene.links[number];

@@ -8,7 +8,7 @@ use super::{Cell, Fill, Frame, Ink, Label, Picture};
 /// Largest and smallest side of a cell, in pixels. `524k` fits the smallest one.
 const SIDES: (f64, f64) = (28.0, 24.0);
 /// Font size of the numbers in cells, in pixels.
-const SMALL: f64 = 9.0;
+const CELL_FONT: f64 = 9.0;
 /// Most characters of a group's name.
 const NAME: usize = 20;
 /// Most characters of a link's name.
@@ -138,13 +138,13 @@ fn map(picture: &mut Picture, traffic: &Traffic, with_loads: bool, at: (f64, f64
         };
         let cell = Shade::of(flow, most, with_loads);
         picture.labels.push(Label {
-            size: SMALL,
+            size: CELL_FONT,
             centered: true,
             ink: cell.ink,
             within: Some(rect),
             ..Label::new(
                 left + side / 2.0,
-                top + side / 2.0 + 0.36 * SMALL,
+                top + side / 2.0 + 0.36 * CELL_FONT,
                 cell.text,
             )
         });
@@ -190,7 +190,7 @@ fn abbreviated(count: usize) -> String {
     }
 }
 
-/// What is said of a cell.
+/// Tooltip of a cell.
 fn say(traffic: &Traffic, pair: (usize, usize), flow: &Flow, with_loads: bool) -> String {
     let (from, to) = (&traffic.names[pair.0], &traffic.names[pair.1]);
     let links = if flow.links == 1 { "link" } else { "links" };

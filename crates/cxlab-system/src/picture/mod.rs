@@ -55,7 +55,7 @@ impl Frame {
     };
 }
 
-/// What a box stands for.
+/// Kind of the nodes that a box stands for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// A host, or another requester.
@@ -73,7 +73,7 @@ pub enum Kind {
 pub struct NodeBox {
     /// Its place, in pixels.
     pub rect: Rect,
-    /// What it stands for.
+    /// Kind of the nodes that the box stands for.
     pub kind: Kind,
     /// Name of the node or group, which its text may shorten.
     pub name: String,
@@ -90,11 +90,11 @@ pub struct Wire {
     pub course: Course,
     /// Numbers of the boxes at its ends.
     pub ends: (usize, usize),
-    /// Numbers of the links that it stands for.
+    /// Numbers of the links that the line stands for.
     pub links: Vec<usize>,
     /// Utilization of the busiest direction of its links, from 0 to 1. `None` without a run.
     pub load: Option<f64>,
-    /// What is said of it.
+    /// Tooltip of the line.
     pub title: String,
 }
 
@@ -122,11 +122,11 @@ pub struct Label {
     pub bold: bool,
     /// Whether `at` is the middle of the baseline.
     pub centered: bool,
-    /// Whether it is read from the bottom to the top.
+    /// Whether the text is read from the bottom to the top.
     pub turned: bool,
     /// The colour of the characters.
     pub ink: Ink,
-    /// The box or cell that it is in.
+    /// The box or cell that contains the text.
     pub within: Option<Rect>,
 }
 
@@ -186,9 +186,9 @@ pub enum Fill {
 pub struct Cell {
     /// Its place, in pixels.
     pub rect: Rect,
-    /// What fills the rectangle.
+    /// Colour of the rectangle.
     pub fill: Fill,
-    /// What is said of it. Empty for none.
+    /// Tooltip of the rectangle; empty for none.
     pub title: String,
 }
 

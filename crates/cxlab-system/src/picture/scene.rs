@@ -1,4 +1,4 @@
-//! What a picture shows: the nodes and links of a fabric, and which node hangs on which.
+//! The content of a picture: nodes and links of a fabric, and the endpoints at each node.
 
 use cxlab_fabric::graph::{Arrangement, FabricGraph};
 use cxlab_plan::{End, Plan, PlannedLink};

@@ -1,4 +1,4 @@
-//! What a report says of devices.
+//! Devices in a report.
 
 use cxlab_device::MediaErrorStats;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub struct DeviceLoad {
 pub struct DeviceViral {
     /// Time at which the device went viral for the first host, from the start of the workloads.
     pub since_ns: f64,
-    /// Writes that it dropped, which `writes` counts too.
+    /// Writes that the device dropped, which `writes` counts too.
     pub dropped_writes: u64,
 }
 

@@ -1,8 +1,8 @@
-//! What changed the system during the run: failures, commands of the fabric manager, and pooled memory.
+//! Changes of the system during the run: failures, commands of the fabric manager, and pooled memory.
 
 use serde::{Deserialize, Serialize};
 
-/// What failures have done to messages, from the beginning of the run.
+/// Effects of failures on messages, from the beginning of the run.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct FailuresReport {
     /// Failures and repairs.
@@ -31,15 +31,15 @@ pub struct FailuresReport {
 /// A command of the fabric manager. Times count from when the workloads begin.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct CommandReport {
-    /// Its name in the specification.
+    /// Name of the command in the specification.
     pub command: String,
     /// Opcode of the command, as the specification writes it.
     pub opcode: String,
-    /// What it is about.
+    /// Objects that the command is about.
     pub of: String,
     /// Time at which the command was issued.
     pub issued_ns: f64,
-    /// When what it asked for was done; absent where the run ended before.
+    /// Time at which the command had taken effect; absent if the run ended before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_ns: Option<f64>,
     /// Return code of the command; absent if the run ended before it.
@@ -64,12 +64,12 @@ pub struct PoolReport {
     pub needed_gib: f64,
     /// Mean capacity that hosts had.
     pub held_gib: f64,
-    /// What hosts had beyond what they needed, mean.
+    /// Mean capacity that hosts had beyond their need.
     pub idle_gib: f64,
     /// Mean capacity that hosts needed and did not have.
     pub unmet_gib: f64,
-    /// What nobody had while some host did not have what it needed, mean: stranded capacity. What is
-    /// being scrubbed is not among it.
+    /// Stranded capacity: mean free capacity while some host had less than it needed. Capacity that
+    /// is being scrubbed does not count.
     pub stranded_gib: f64,
     /// Largest number of contiguous runs of free blocks.
     pub most_free_runs: u64,

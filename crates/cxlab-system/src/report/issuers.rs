@@ -195,7 +195,7 @@ pub struct HostCoherence {
     pub merged: u64,
     /// Stores to lines in state S.
     pub upgrades: u64,
-    /// Clean lines that were evicted, of which the device was told.
+    /// Evicted clean lines that the host reported to the device.
     pub clean_evictions: u64,
     /// Modified lines that were evicted.
     pub dirty_evictions: u64,

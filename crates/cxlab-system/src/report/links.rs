@@ -1,17 +1,17 @@
-//! What a report says of links.
+//! Links in a report.
 
 use serde::{Deserialize, Serialize};
 
 use super::{LinkCi95, Wait};
 
-/// What a direction of a link carried.
+/// Measurements of one direction of a link.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct LinkReport {
     /// Name of the link: its ends joined by `--`.
     pub name: String,
     /// Direction: from `->` to.
     pub direction: String,
-    /// The named link that it is one of, where it is one.
+    /// Name of its class of links, if it is a named link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_class: Option<String>,
     /// Fraction of the window in which the wire was busy.
@@ -22,7 +22,7 @@ pub struct LinkReport {
     pub bytes: u64,
     /// Bytes of 64-byte lines among the bytes sent.
     pub payload_bytes: u64,
-    /// `payload_bytes` over the window, in GB/s; 0 in reports of before.
+    /// `payload_bytes` over the window, in GB/s; 0 in reports of older versions.
     #[serde(default)]
     pub payload_gb_per_s: f64,
     /// Flits (or packets) sent.
@@ -34,8 +34,8 @@ pub struct LinkReport {
     /// Number of messages that the direction carried.
     #[serde(default)]
     pub messages: u64,
-    /// How long messages wait for the transmitter of this direction to take them: at the output of a host,
-    /// a switch or a device. What it has taken goes within a flit, or within `staging` of packets.
+    /// How long messages wait for the transmitter of this direction to take them: at the output of a host, a switch
+    /// or a device. A message that it has taken leaves within a flit, or within `staging` of packets.
     #[serde(default)]
     pub wait_ns: Wait,
     /// The part of the mean wait that is for credits; the rest is for the wire.

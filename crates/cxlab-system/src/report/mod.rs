@@ -50,7 +50,7 @@ pub fn with_current_names(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a run measured. Only `extent.wall_seconds`, `extent.events_per_second` and
+/// The report of a run. Only `extent.wall_seconds`, `extent.events_per_second` and
 /// `requests.per_wall_second` may differ between identical runs. The JSON text has the fields of
 /// [`Provenance`] and [`Extent`] beside the others.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
@@ -86,7 +86,7 @@ pub struct Report {
     /// Half-widths of the 95 % confidence intervals of these rates and means.
     #[serde(default)]
     pub ci95: ReportCi95,
-    /// What failures have done to messages, where something fails.
+    /// Effects of failures on messages, if the scenario has failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailuresReport>,
     /// Commands of the fabric manager up to the end of the run, in the order of issue.
@@ -106,7 +106,7 @@ pub struct Report {
     pub devices: Vec<DeviceReport>,
     /// Links, by direction.
     pub links: Vec<LinkReport>,
-    /// What limits the rate; absent where nothing completed.
+    /// The limit on the rate; absent if no request completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
     /// Latency of served requests: upper bound of each bin in nanoseconds, and number of requests.
@@ -129,14 +129,14 @@ pub struct Provenance {
     pub plan_hash: String,
     /// Seed of every random stream.
     pub seed: u64,
-    /// The run's ID, which all files of it carry; empty in reports of before.
+    /// The run's ID, in all its files; empty in reports of older versions.
     #[serde(default)]
     pub run: String,
     /// Hash of the order of all events, hexadecimal.
     pub digest: String,
     /// Whether the run was interrupted before its window ended.
     pub partial: bool,
-    /// What interrupted it, where that was a plug-in that cannot go on.
+    /// Error of a plug-in that interrupted the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// Assumptions and limits of the scenario and of this run that users should know.
@@ -170,7 +170,7 @@ pub struct Extent {
     pub events_per_second: f64,
 }
 
-/// What a sampled run simulated in detail, and what it passed over.
+/// Requests that a sampled run simulated in detail, and requests that it applied without time.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct SamplingReport {
     /// Number of sampling units that were measured.
@@ -195,13 +195,13 @@ pub struct SamplingReport {
 /// Operations of several lines, each of which is a request too.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Operations {
-    /// Completed in the window.
+    /// Operations completed in the window.
     pub completed: u64,
-    /// From the issue of the first line to the end of the last.
+    /// Latency from the issue of the first line to the completion of the last.
     pub latency_ns: Latency,
 }
 
-/// Requests that crossed so many links.
+/// Requests that crossed the same number of links.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ByHops {
     /// Links crossed by the response.

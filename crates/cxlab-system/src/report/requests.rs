@@ -21,10 +21,10 @@ pub struct Requests {
     /// Lines that prefetchers read in vain (`hosts[].issue.overfetch`), which are not counted as requests.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub overfetched: u64,
-    /// Denied, among those completed, where what hosts have of devices changes.
+    /// Completed requests that devices denied, if hosts gain or lose memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
-    /// Failed, among those completed, where something fails.
+    /// Completed requests that failed, if the scenario has failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,
     /// Requests in flight at the end of the window.
@@ -62,12 +62,12 @@ impl Denied {
     }
 }
 
-/// Requests that nothing answered, or poison.
+/// Requests that ended without a response, or with poison.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
 pub struct FailedRequests {
     /// Reads that timed out: the host has no data.
     pub timed_out_reads: u64,
-    /// Writes whose time was over: they may have been made, or may be yet.
+    /// Writes that timed out: the device may have made them, or may still make them.
     pub timed_out_writes: u64,
     /// Reads of devices that the host knew to be unreachable: not sent, no data.
     pub cut_off_reads: u64,
@@ -162,7 +162,7 @@ pub struct UnservedLatency {
     /// Latency of requests that were not sent, because the host knew that no path leads to the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Latency>,
-    /// Answered with poison.
+    /// Latency of requests that ended with poison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poisoned: Option<Latency>,
 }

@@ -22,14 +22,14 @@ use cxlab_plan::windows::WindowEnd;
 use super::{RunError, Runner};
 use crate::laws::littles_law::{FEWEST_LATENCIES, LittlesSums};
 
-/// A window ends at its last sampling point where Little's law differs by at most one part in so many: 0.5 %
-/// (*assumed*: half of the difference that the report has a note on).
+/// A window ends at its last sampling point if the sides of Little's law differ by at most 1/200:
+/// 0.5 % (*assumed*: half of the difference that the report has a note on).
 const FAR: u128 = 200;
-/// A later end is one where it differs by at most one part in so many: 0.1 % (*assumed*).
+/// A window ends later if the sides of Little's law differ by at most 1/1,000: 0.1 % (*assumed*).
 const CLOSE: u128 = 1_000;
 /// Finer sampling points in a mean latency (*assumed*).
 const POINTS: u128 = 64;
-/// Mean latencies that are searched: the phase of requests in lockstep comes again within one.
+/// Mean latencies in which the end of the window is searched for: the phase of requests in lockstep comes again within one.
 const SEARCH: u64 = 2;
 
 /// Requests after which a window ends although it has fewer than [`FEWEST_LATENCIES`]: latencies may grow for as
@@ -37,7 +37,7 @@ const SEARCH: u64 = 2;
 const LONGEST: u64 = 10 * cxlab_plan::windows::DEFAULT_REQUESTS;
 
 impl Runner<'_, '_> {
-    /// The whole system in the measured window up to now.
+    /// Both sides of Little's law for the whole system, in the measured window up to now.
     fn law(&mut self) -> LittlesSums {
         let mut own = LittlesSums::default();
         for host in self.own_hosts() {
@@ -60,21 +60,21 @@ impl Runner<'_, '_> {
         if !self.measures_steady_state() {
             return true;
         }
-        let span = u128::from(self.position.look.0 - self.position.since.0);
+        let span = u128::from(self.position.sampled_at.0 - self.position.since.0);
         let law = self.law();
         law.mean_ps() * u128::from(FEWEST_LATENCIES) <= span
     }
 
-    /// Whether a window that is over by its number of requests or its time may end at the last sampling point. One
-    /// whose length the scenario leaves open goes on while it is too short.
+    /// Whether a window that is over by its number of requests or its time may end at the last sampling point. A
+    /// window whose length the scenario leaves open continues while it is too short.
     pub(super) fn may_end(&mut self) -> bool {
         let measure = &self.plan.scenario.measure;
         let open = measure.requests.is_none() && measure.duration.is_none();
         let position = &self.position;
-        !open || position.seen - position.completed >= LONGEST || self.is_long()
+        !open || position.completed_at_sample - position.completed >= LONGEST || self.is_long()
     }
 
-    /// Goes on from the last sampling point of the window to where its edges are equal.
+    /// Continues from the last sampling point of the window to a time at which its edges are equal.
     pub(super) fn balance_edges(&mut self, window: WindowEnd) -> Result<Stop, RunError> {
         let law = self.law();
         if !self.measures_steady_state() || !law.differs(FAR) {

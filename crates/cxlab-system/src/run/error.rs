@@ -18,7 +18,7 @@ pub enum RunError {
     Checkpoint(CheckpointError),
     /// A law of the simulator does not hold: our own mistake.
     Law(String),
-    /// A plug-in cannot go on: what is wrong, and what was measured until then, marked partial.
+    /// A plug-in cannot continue: the report up to then, marked partial, and the error.
     Fault(Box<Report>, String),
 }
 

@@ -1,8 +1,8 @@
 //! The run: warm-up, measurement, and the laws that every run must hold.
 //!
-//! Windows end at sampling points, which are spaced by simulated time (a microsecond at first, then a
-//! sixteenth of the time so far), so where a window ends depends on the system and the seed and
-//! on nothing else. A measured window whose edges would bias its rates goes on for a little.
+//! Windows end at sampling points, which are spaced by simulated time (a microsecond at first, then
+//! a sixteenth of the time so far), so where a window ends depends on the system and the seed and
+//! on nothing else. A measured window whose edges would bias its rates continues for a short time.
 
 mod edges;
 mod error;
@@ -48,7 +48,7 @@ pub struct RunOptions<'a> {
     pub rows: Option<&'a mut dyn FnMut(Vec<RequestRow>) -> std::io::Result<()>>,
 }
 
-/// What to say where a run has used fewer threads than it was asked to.
+/// Message to the user if a run has used fewer threads than the user allowed.
 pub fn unused_threads(limit: ThreadLimit, monitor: &Monitor) -> Option<String> {
     let used = monitor.threads();
     let ThreadLimit::UpTo(most) = limit else {
@@ -56,8 +56,8 @@ pub fn unused_threads(limit: ThreadLimit, monitor: &Monitor) -> Option<String> {
     };
     (used > 0 && used < most as usize).then(|| {
         format!(
-            "found {most} threads, and the run used {used}: it may use {} processors, and no more threads are \
-             used than have been seen to make it faster",
+            "the run used {used} of {most} threads: the process may use {} processors, and a thread is added only \
+             after a trial in this run was faster with it",
             processors()
         )
     })
@@ -75,9 +75,9 @@ struct Runner<'p, 'a> {
     /// Whether the run has a steady state: [`is_steady`].
     steady: bool,
     writer: Option<Writer<'p>>,
-    /// What the report's intervals are computed from; none before the measurement.
+    /// Batches for the report's confidence intervals; `None` before the measurement.
     batches: Option<Batches>,
-    /// Those of all ranks, when they were brought together last.
+    /// Batches of all ranks, as last gathered.
     gathered: Option<Batches>,
     ranked: Option<Ranked<'a>>,
     /// Collects the run's trace, if one is wanted.
@@ -113,7 +113,7 @@ fn whole(plan: &Plan, report: Result<Option<Report>, RunError>) -> Result<Report
     }
 }
 
-/// Runs a plan, and lets a tracer collect what its window holds. That does not change the report.
+/// Runs a plan while a tracer collects the requests of its window. Tracing does not change the report.
 ///
 /// # Errors
 /// The errors of [`run`], and a plan whose run is sampled.
@@ -130,14 +130,14 @@ pub fn run_traced<'a>(
     whole(plan, report)
 }
 
-/// Who takes part in a run or watches it.
+/// Other ranks of a run, and the tracer that records it.
 #[derive(Default)]
 struct Parties<'a> {
     ranked: Option<Ranked<'a>>,
     tracer: Option<&'a mut Tracer>,
 }
 
-/// What was measured, unless a trace has changed meanwhile: nobody knows then which operations were measured.
+/// Returns the report, or an error if a trace file changed during the run: the measured operations are then unknown.
 fn unchanged(plan: &Plan, report: Option<Report>) -> Result<Option<Report>, RunError> {
     let Some(path) = plan.inputs.changed() else {
         return Ok(report);
@@ -161,7 +161,7 @@ fn run_parts<'p, 'a>(
     plan.refuse_external()?;
     let began = Instant::now();
     let (warmup, window) = windows(plan);
-    let notes = RecordOptions {
+    let record = RecordOptions {
         rows: options.rows.is_some() || tracer.is_some(),
         values: false,
         states: checkpoints.write.is_some() || checkpoints.restore.is_some() || ranked.is_some(),
@@ -173,7 +173,7 @@ fn run_parts<'p, 'a>(
         (trace, "without it", tracer.is_some()),
     ];
     let sampling = sampling::settings(plan, &options, &checkpoints, lacking)?;
-    let system = System::build(plan, options.seed, notes)?;
+    let system = System::build(plan, options.seed, record)?;
     let mut runner = Runner::new(plan, system, options, ranked, warmup);
     runner.tracer = tracer;
     if let Some(sampling) = sampling {
@@ -192,7 +192,7 @@ fn run_parts<'p, 'a>(
     }
     let mut start = runner.position.measured_since;
     if start.is_none() {
-        if stop != Stop::Interrupted && !runner.position.over {
+        if stop != Stop::Interrupted && !runner.position.has_window_ended {
             stop = runner.until(warmup)?;
         }
         if stop == Stop::Exhausted {
@@ -232,9 +232,10 @@ impl<'p, 'a> Runner<'p, 'a> {
                 now: SimTime::ZERO,
                 since: SimTime::ZERO,
                 completed: 0,
-                look: SimTime::ZERO,
-                seen: 0,
-                over: warmup == WindowEnd::Requests(0) || warmup == WindowEnd::Time(Picos::ZERO),
+                sampled_at: SimTime::ZERO,
+                completed_at_sample: 0,
+                has_window_ended: warmup == WindowEnd::Requests(0)
+                    || warmup == WindowEnd::Time(Picos::ZERO),
                 warmed: WarmupEnd::AsConfigured,
             },
             steady: is_steady(plan),
@@ -318,7 +319,7 @@ impl<'p, 'a> Runner<'p, 'a> {
         notes
     }
 
-    /// The first phase, where the scenario has it.
+    /// Runs the enumeration, if the scenario has one.
     fn enumerate(&mut self) -> Result<Stop, RunError> {
         let (threads, monitor) = (self.options.threads, self.options.monitor);
         let outcome = self.system.enumerate(self.plan, threads, monitor);
@@ -336,9 +337,9 @@ impl<'p, 'a> Runner<'p, 'a> {
         })
     }
 
-    /// The warm-up is over; returns when.
+    /// Ends the warm-up and begins the measurement; returns the time.
     fn begin_measurement(&mut self) -> Result<SimTime, RunError> {
-        self.position.over = true;
+        self.position.has_window_ended = true;
         if self.writer.as_ref().is_some_and(Writer::is_after_warmup) {
             self.write_checkpoint()?;
         }
@@ -354,27 +355,27 @@ impl<'p, 'a> Runner<'p, 'a> {
         self.batches = Some(Batches::new(start, start.0 - began.0, completed));
         self.take_batch();
         self.position.measured_since = Some(start);
-        self.position.over = false;
+        self.position.has_window_ended = false;
         Ok(start)
     }
 
     /// Runs to the end of the window that the run is in.
     fn until(&mut self, window: WindowEnd) -> Result<Stop, RunError> {
         loop {
-            let look = self.next_sampling_point(window);
+            let next = self.next_sampling_point(window);
             loop {
-                // The simulation asks for it now and then, which a short slice may not come to.
+                // The simulation checks for interruptions from time to time, but perhaps not within a short slice.
                 let interrupted = self.outcome.is_some() && self.options.monitor.is_interrupted();
                 if self.any(interrupted) {
                     return self.interrupted();
                 }
                 let traced = self.tracer.as_ref().map(|tracer| tracer.slice(self.now));
-                let slice = look.min(self.slice()).min(traced.unwrap_or(SimTime::NEVER));
+                let slice = next.min(self.slice()).min(traced.unwrap_or(SimTime::NEVER));
                 let outcome = self.advance(slice);
                 self.outcome = Some(outcome);
                 self.hand_over_rows()?;
                 self.check_progress()?;
-                // A medium that cannot go on is silent, and so are those that wait for it.
+                // A medium that cannot continue sends nothing, and components that wait for it do not either.
                 if self.has_fault() {
                     return Ok(Stop::Interrupted);
                 }
@@ -383,13 +384,13 @@ impl<'p, 'a> Runner<'p, 'a> {
                     Stop::Interrupted => return self.interrupted(),
                     Stop::Exhausted => return Ok(Stop::Exhausted),
                 }
-                if self.now >= look {
+                if self.now >= next {
                     break;
                 }
                 self.write_if_due()?;
             }
-            self.position.look = look;
-            self.position.seen = self.completed();
+            self.position.sampled_at = next;
+            self.position.completed_at_sample = self.completed();
             if self.has_settled(window) {
                 return Ok(Stop::TimeLimit);
             }
@@ -404,7 +405,7 @@ impl<'p, 'a> Runner<'p, 'a> {
         self.plan.has_plugins && self.system.faults.first().is_some()
     }
 
-    /// Leaves a checkpoint where they are written from time to time.
+    /// Writes a checkpoint if checkpoints are written at intervals.
     fn interrupted(&mut self) -> Result<Stop, RunError> {
         let regular = |writer: &Writer<'_>| !writer.is_after_warmup();
         if self.writer.as_ref().is_some_and(regular) {
@@ -413,7 +414,7 @@ impl<'p, 'a> Runner<'p, 'a> {
         Ok(Stop::Interrupted)
     }
 
-    /// Simulates up to that time, batch by batch.
+    /// Simulates up to `until`, batch by batch.
     fn advance(&mut self, until: SimTime) -> Outcome {
         loop {
             let edge = self.batches.as_ref().map_or(SimTime::NEVER, Batches::next);
@@ -440,7 +441,7 @@ impl<'p, 'a> Runner<'p, 'a> {
         batches.take(CounterSnapshot::of(&mut self.system, self.now, own));
     }
 
-    /// Simulates up to that time.
+    /// Simulates up to `until`.
     fn simulate(&mut self, until: SimTime) -> Outcome {
         let (simulation, monitor) = (&mut self.system.simulation, self.options.monitor);
         match &mut self.ranked {
@@ -481,7 +482,7 @@ impl<'p, 'a> Runner<'p, 'a> {
     }
 }
 
-/// The events of the scenario that a run did not reach whose workloads ran for `lasted`.
+/// Notes on events of the scenario that a run did not reach in `lasted` after the workloads began.
 fn late_events(plan: &Plan, lasted: Picos) -> Vec<Note> {
     let events = plan.scenario.events.iter().enumerate();
     let said = |number: usize| {

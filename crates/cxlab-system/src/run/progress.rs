@@ -1,4 +1,4 @@
-//! What ends a run early: mistakes of the user that only the run shows.
+//! Checks during a run, for mistakes of the user that only the run shows.
 
 use cxlab_device::Accelerator;
 use cxlab_host::Processor;
@@ -7,23 +7,23 @@ use cxlab_plan::PlannedHost;
 use super::{RunError, Runner};
 
 impl Runner<'_, '_> {
-    /// Looks for what ends a run early.
+    /// Fails if a mistake of the user has to end the run.
     pub(super) fn check_progress(&self) -> Result<(), RunError> {
         self.check_access()?;
         self.check_processes()?;
         self.check_stages()
     }
 
-    /// Nobody knows where the time of a request went that waited for longer than a message can tell.
+    /// Fails if a request spent longer in one stage than a message can record, because its stages are lost.
     fn check_stages(&self) -> Result<(), RunError> {
         let mut issuers = self.system.issuers();
-        match issuers.position(|issuer| issuer.stats().too_long) {
+        match issuers.position(|issuer| issuer.stats().has_lost_stages) {
             Some(number) => Err(vec![self.plan.too_long(number)].into()),
             None => Ok(()),
         }
     }
 
-    /// Threads of a PCIe device may not load or store host memory.
+    /// Fails if a thread of a PCIe device has loaded or stored host memory.
     fn check_access(&self) -> Result<(), RunError> {
         let nodes = self.system.simulation.components();
         let accelerators = nodes.filter_map(|node| node.host()?.accelerator());
@@ -35,7 +35,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// A process that did what no process may is the workload's mistake.
+    /// Fails if a process made an access that is not allowed, which is a mistake of the workload.
     fn check_processes(&self) -> Result<(), RunError> {
         let wrong = |host: &PlannedHost, why: &str| {
             Err(RunError::of(

@@ -29,14 +29,14 @@ impl Ranked<'_> {
 /// Shortest lookahead between ranks that does not make most of a run wait.
 const SHORT_LOOKAHEAD: Picos = Picos(1_000);
 
-/// Events that show how much each component has to do.
+/// Number of events from which the load of each component is estimated.
 const TRIAL: u64 = 30_000;
 
-/// How a system is divided among ranks. Each of them runs its beginning alone to see how much each
-/// component has to do, and all see the same.
+/// How a system is divided among ranks. Each rank simulates the beginning alone to estimate the
+/// load of each component, and all get the same result.
 ///
 /// # Errors
-/// Its components cannot be divided among as many.
+/// The components cannot be divided among this many ranks.
 pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partitioning, RunError> {
     let mut system = System::build(plan, seed, RecordOptions::default())?;
     let monitor = Monitor::default();
@@ -65,7 +65,7 @@ pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partitioning, Ru
     Ok(division)
 }
 
-/// What there is to say of a division: its lookahead, and a warning where that is short.
+/// A division in words: its lookahead, and a warning if the lookahead is short.
 pub fn describe_division(division: &Partitioning) -> String {
     let Some(lookahead) = division.lookahead else {
         return format!("{} rank, nothing is cut", division.parts);
@@ -120,17 +120,17 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Whether something is so on any rank.
+    /// Whether `own` is true on any rank.
     pub(super) fn any(&mut self, own: bool) -> bool {
         self.shared(own).contains(&true)
     }
 
-    /// What rank 0 says: where real time decides, all must decide alike.
+    /// The value of rank 0: decisions that depend on real time must be equal on all ranks.
     pub(super) fn agreed<T: Serialize + DeserializeOwned + Clone>(&mut self, own: T) -> T {
         self.shared(own).swap_remove(0)
     }
 
-    /// Brings the components of all ranks to the first one; whether this is that.
+    /// Moves the components of all ranks to rank 0; returns whether this is rank 0.
     pub(super) fn gather(&mut self) -> Result<bool, RunError> {
         let Some(Ranked { ranks, division }) = &mut self.ranked else {
             return Ok(true);

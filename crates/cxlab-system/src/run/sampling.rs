@@ -310,7 +310,7 @@ impl Sampler {
                 break;
             }
         }
-        runner.options.monitor.take_up(self.warmed);
+        runner.options.monitor.set_restored_work(self.warmed);
         ended.iter().all(|ended| *ended)
     }
 

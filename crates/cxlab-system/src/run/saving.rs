@@ -16,18 +16,18 @@ impl Checkpoint {
     /// # Errors
     /// Mistakes in the checkpoint or in the plan's workloads.
     pub fn inspect(&self, plan: &Plan, seed: u64) -> Result<(), RunError> {
-        let notes = RecordOptions {
+        let record = RecordOptions {
             states: true,
             ..RecordOptions::default()
         };
-        let mut system = System::build(plan, seed, notes)?;
+        let mut system = System::build(plan, seed, record)?;
         let restored = self.restore(plan, seed, &mut system.simulation);
         restored.map(drop).map_err(RunError::Checkpoint)
     }
 }
 
 impl<'p> Runner<'p, '_> {
-    /// Goes on from a checkpoint, where there is one, and gets ready to write them.
+    /// Continues from a checkpoint if there is one, and prepares the writer of checkpoints.
     pub(super) fn take_up(
         &mut self,
         checkpoints: Checkpoints<'p>,
@@ -42,7 +42,7 @@ impl<'p> Runner<'p, '_> {
                 self.batches.iter_mut().for_each(Batches::forget);
             }
             self.now = self.position.now;
-            self.options.monitor.take_up(self.completed());
+            self.options.monitor.set_restored_work(self.completed());
             self.check_windows(warmup, window)?;
         }
         if checkpoints.write.is_some() || self.ranked.is_some() {
@@ -60,7 +60,7 @@ impl<'p> Runner<'p, '_> {
         Ok(())
     }
 
-    /// How far to simulate at once.
+    /// Time up to which the run is simulated before the next check for a checkpoint.
     pub(super) fn slice(&mut self) -> SimTime {
         if self.writer.is_none() {
             return SimTime::NEVER;
@@ -85,7 +85,7 @@ impl<'p> Runner<'p, '_> {
         }
     }
 
-    /// The state of the run as bytes.
+    /// Position and state of the run, as bytes of a checkpoint.
     fn saved(&mut self) -> Result<Vec<u8>, RunError> {
         self.position.now = self.now;
         let simulation = &mut self.system.simulation;
@@ -102,7 +102,7 @@ impl<'p> Runner<'p, '_> {
         RunError::Problems(checkpoint::problems(self.plan, &self.system, refusals))
     }
 
-    /// The first rank writes for all.
+    /// Writes a checkpoint; rank 0 writes for all ranks.
     pub(super) fn write_checkpoint(&mut self) -> Result<(), RunError> {
         let completed = self.completed();
         let bytes = match self.gather()? {

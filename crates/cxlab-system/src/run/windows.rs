@@ -21,20 +21,20 @@ impl Runner<'_, '_> {
             now: self.now,
             since: self.now,
             completed,
-            look: self.now,
-            seen: completed,
+            sampled_at: self.now,
+            completed_at_sample: completed,
             ..self.position
         };
     }
 
-    /// Windows may change as far as the run has not passed them.
+    /// Checks that windows differ from a checkpoint's only where the run has not passed them.
     pub(super) fn check_windows(
         &mut self,
         warmup: WindowEnd,
         window: WindowEnd,
     ) -> Result<(), RunError> {
         let position = self.position;
-        let warm = position.measured_since.is_some() || position.over;
+        let warm = position.measured_since.is_some() || position.has_window_ended;
         let wrong = |message: &str| {
             let message = format!("found in a run that goes on from a checkpoint: {message}");
             Err(RunError::of("measure", message))
@@ -48,7 +48,7 @@ impl Runner<'_, '_> {
             Some(_) => window,
             None => warmup,
         };
-        if !position.over
+        if !position.has_window_ended
             && (self.has_ended(within) || self.next_sampling_point(within) <= self.now)
         {
             return wrong("a window that had ended before it; allowed: one that ends after it");
@@ -57,7 +57,7 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    /// When a window by time ends.
+    /// End of a window by time; `SimTime::NEVER` for other windows.
     pub(super) fn limit(&self, window: WindowEnd) -> SimTime {
         match window {
             WindowEnd::Time(span) | WindowEnd::SettledTime(span) => {
@@ -70,7 +70,7 @@ impl Runner<'_, '_> {
     }
 
     pub(super) fn next_sampling_point(&self, window: WindowEnd) -> SimTime {
-        let last = self.position.look;
+        let last = self.position.sampled_at;
         let step = FIRST_STEP.max((last.0 - self.begun.0) / 16);
         SimTime(last.0.saturating_add(step)).min(self.limit(window))
     }
@@ -78,11 +78,12 @@ impl Runner<'_, '_> {
     /// Whether a window has ended at the last sampling point.
     fn is_over(&self, window: WindowEnd) -> bool {
         let position = &self.position;
+        let completed = position.completed_at_sample - position.completed;
         match window {
-            WindowEnd::Requests(requests) | WindowEnd::SettledRequests(requests) => {
-                position.seen - position.completed >= requests
+            WindowEnd::Requests(most) | WindowEnd::SettledRequests(most) => completed >= most,
+            WindowEnd::Time(_) | WindowEnd::SettledTime(_) => {
+                position.sampled_at >= self.limit(window)
             }
-            WindowEnd::Time(_) | WindowEnd::SettledTime(_) => position.look >= self.limit(window),
             WindowEnd::End => false,
         }
     }
@@ -92,12 +93,13 @@ impl Runner<'_, '_> {
         self.is_over(window) && self.may_end()
     }
 
-    /// Whether a warm-up that ends by itself has ended at the last sampling point. Says where the transient ended.
+    /// Whether a warm-up that ends by itself has ended at the last sampling point. Records the end of the transient.
     pub(super) fn has_settled(&mut self, window: WindowEnd) -> bool {
         let position = &self.position;
+        let completed = position.completed_at_sample - position.completed;
         let least = match window {
-            WindowEnd::SettledRequests(most) => position.seen - position.completed >= most / 10,
-            WindowEnd::SettledTime(most) => (position.look.0 - position.since.0) >= most.0 / 10,
+            WindowEnd::SettledRequests(most) => completed >= most / 10,
+            WindowEnd::SettledTime(most) => position.sampled_at.0 - position.since.0 >= most.0 / 10,
             WindowEnd::Requests(_) | WindowEnd::Time(_) | WindowEnd::End => return false,
         };
         if !least {
@@ -109,7 +111,7 @@ impl Runner<'_, '_> {
         settled.is_some()
     }
 
-    /// What all hosts have completed over time.
+    /// Sum of the time series of all hosts.
     fn series(&mut self) -> Option<Series> {
         let own = Series::merged(self.own_hosts().map(Host::series));
         Series::merged(self.shared(own).into_iter().flatten())

@@ -56,7 +56,7 @@ pub enum SessionError {
     },
     /// The host of this name has a workload that does not end by itself.
     Endless(String),
-    /// A medium from a shared library cannot go on.
+    /// A medium from a shared library cannot continue.
     Fault(String),
 }
 

@@ -146,7 +146,7 @@ impl Port {
         self.first_line > 0 || !self.lines.is_empty()
     }
 
-    /// Notes a request of so many lines, which the host will count from its last line on.
+    /// Records a request of `lines` lines, which follow the last line in the host's count.
     pub(super) fn enter(&mut self, id: u64, lines: u8) {
         let request = PendingRequest {
             id,
@@ -220,7 +220,7 @@ impl Port {
         }
     }
 
-    /// The snoop with this number, which is answered now; `None` if it was answered, or never came.
+    /// Removes and returns the unanswered snoop with this number, if there is one.
     pub(super) fn answer(&mut self, id: u64) -> Option<CacheSnoop> {
         let at = self.unanswered.iter().position(|(known, _)| *known == id)?;
         Some(self.unanswered.swap_remove(at).1)

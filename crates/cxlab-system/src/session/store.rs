@@ -1,8 +1,8 @@
 //! The bytes that a program loads into the memory behind external ports.
 //!
-//! Timed requests of requesters carry no data: the simulation has times and states, and no bytes. So the program
-//! reads and writes bytes here, without time. What kernels of the scenario's own hosts store is elsewhere
-//! (`cxlab_workload::Image`) and cannot be reached.
+//! Timed requests of requesters carry no data: the simulation has times and states, and no bytes.
+//! So the program reads and writes bytes here, without time. Bytes that kernels of the scenario's
+//! own hosts store are in `cxlab_workload::Image` and cannot be read here.
 
 use std::collections::BTreeMap;
 

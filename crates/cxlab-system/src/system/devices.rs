@@ -54,7 +54,7 @@ impl Builder<'_> {
             })
         });
         let mut threads: Vec<Thread> = threads.collect();
-        if self.notes.states && domain.kernel.can_run_again() {
+        if self.record.states && domain.kernel.can_run_again() {
             threads.iter_mut().for_each(Thread::keep_log);
         }
         let made = Accelerator::new(AcceleratorConfig {
@@ -70,7 +70,7 @@ impl Builder<'_> {
             reach: self.reach_of(host),
             phases: domain.kernel.phases().to_vec(),
             image: domain.image.clone(),
-            log: self.notes.rows,
+            log: self.record.rows,
             versions: domain.versions.clone(),
             poison: domain.poison.clone(),
             params,
@@ -147,7 +147,7 @@ impl Builder<'_> {
                 persistent,
                 qos,
                 media_errors,
-                values: self.notes.values && changes,
+                values: self.record.values && changes,
                 shared,
                 decoders: device.decoders.clone(),
             }));
@@ -166,7 +166,7 @@ impl Builder<'_> {
                 peers: (0..hosts as u16).map(PortId).collect(),
                 qos: self.telemetry(number),
                 shares: device.share_changes(),
-                observe: self.notes.values,
+                observe: self.record.values,
             })
         });
         match made {

@@ -49,7 +49,7 @@ impl Builder<'_> {
                     program,
                     rng: StreamRng::new(self.seed, &host.name),
                     limit: group.requests,
-                    log: self.notes.rows,
+                    log: self.record.rows,
                 };
                 return Ok(Node::Host(Host::new(Agent::Core(Core::new(core)))));
             }
@@ -72,9 +72,9 @@ impl Builder<'_> {
             source,
             rng: StreamRng::new(self.seed, &host.name),
             limit: group.requests,
-            log: self.notes.rows || group.external,
+            log: self.record.rows || group.external,
             partial: self.plan.workloads[host.group].request().0 < LINE_BYTES,
-            values: self.notes.values,
+            values: self.record.values,
             joins: host.joins,
             leaves: host.leaves,
         };
@@ -91,7 +91,7 @@ impl Builder<'_> {
                     policy,
                     policy_rng: StreamRng::new(self.seed, &format!("{}/cache", host.name)),
                     snooped: group.snooped,
-                    observe: self.notes.values,
+                    observe: self.record.values,
                 });
                 match made {
                     Ok(agent) => Agent::Caching(agent),
@@ -139,7 +139,7 @@ impl Builder<'_> {
             threads.into_iter().map(move |thread| (core as u16, thread))
         });
         let mut threads: Vec<(u16, Thread)> = threads.collect();
-        if self.notes.states && kernel.can_run_again() {
+        if self.record.states && kernel.can_run_again() {
             threads.iter_mut().for_each(|(_, thread)| thread.keep_log());
         }
         let mut phases = kernel.phases().to_vec();
@@ -172,7 +172,7 @@ impl Builder<'_> {
             phases,
             shared: self.host_shared_memory(number, &image),
             image: image.clone(),
-            log: self.notes.rows,
+            log: self.record.rows,
             versions: versions.clone(),
             poison: poison.clone(),
             may_fail: self.plan.changes_capacity()

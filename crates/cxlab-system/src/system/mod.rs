@@ -33,7 +33,7 @@ pub struct Directions {
     pub backward: (usize, u16),
 }
 
-/// What a system records of its run in addition to its counters. No record changes the run.
+/// Records of a run that a system keeps in addition to its counters. No record changes the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RecordOptions {
     /// A row for each request that completes, for [`Host::take_rows`].
@@ -84,7 +84,7 @@ pub struct Domain {
 struct Builder<'a> {
     plan: &'a Plan,
     seed: u64,
-    notes: RecordOptions,
+    record: RecordOptions,
     /// Number of virtual channels of a link.
     vcs: u8,
     /// By endpoint: whether its memory is HDM-D.
@@ -159,7 +159,7 @@ impl System {
     ///
     /// # Errors
     /// Workloads whose files have become unusable since the plan was made.
-    pub fn build(plan: &Plan, seed: u64, notes: RecordOptions) -> Result<System, Vec<Problem>> {
+    pub fn build(plan: &Plan, seed: u64, record: RecordOptions) -> Result<System, Vec<Problem>> {
         plan.rehearse_media()?;
         let faults = FaultList::default();
         let context = plan.media_context(faults.clone());
@@ -169,7 +169,7 @@ impl System {
         let mut builder = Builder {
             plan,
             seed,
-            notes,
+            record,
             vcs: plan.virtual_channels(),
             hdm_d: plan.hdm_d().collect(),
             domains: Vec::new(),
@@ -220,7 +220,7 @@ impl System {
             device: &|device| pipeline(End::Device(device, 0)),
         };
         let components = failures::wrap(components, plan, Node::Failing);
-        let components = match notes.arrivals {
+        let components = match record.arrivals {
             true => traced(components, &wires, plan),
             false => components,
         };

@@ -1,21 +1,21 @@
 //! Components of a system in which something fails: each is wrapped, so that others pay nothing for it.
 //!
-//! A wrapper has its component's part of the timeline. It knows which of the links work, loses messages
-//! that arrive by or are queued for one that does not; lets switches route by the tables in force;
-//! ends requests of hosts whose time is over. A component that has failed is deaf: what it held is
-//! lost, and wake-ups that it asked for do nothing until it is repaired.
+//! A wrapper has its component's part of the timeline, and the states of its links. It discards
+//! messages that arrive over a failed link or are queued for one, lets switches route by the tables
+//! in force, and ends requests of hosts that have timed out. A failed component handles no events:
+//! its messages are lost, and its wake-ups do nothing until it is repaired.
 //!
 //! # Routing states
-//! The first switch on a message's way marks the message with the number of the routing state in force, whose
+//! The first switch on a message's path marks the message with the number of the routing state in force, whose
 //! tables and virtual channels the message keeps to. All switches change states in the same picosecond. When the
 //! new state takes virtual channels of an older one, each switch then discards the messages of that one that wait
 //! for these channels, and those that still arrive on them: their number is not that of the channel. So a
 //! virtual channel never holds messages of two states that wait for one another.
 //!
 //! # Laws
-//! Each message that is lost was a request, or the answer to one, whose host will end it by its
-//! timeout; each answer that comes too late belongs to another such request. So in a run that ends by
-//! itself, requests timed out are as many as messages lost and answers late together.
+//! Each lost message was a request or a response, and its host ends the request by its timeout; each
+//! late response belongs to another such request. So in a run that ends by itself, the timed-out
+//! requests are as many as lost messages and late responses together.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ use serde::{Deserialize, Serialize};
 use super::tokens::FailureWake;
 use super::{Inner, Kind};
 
-/// A link as the component at one end knows it.
+/// State of a link, at the component of one end.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum Link {
     Up,
     Down,
-    /// It is trained again, and the far end has not been heard of.
+    /// The link is being trained again, and no parcel of the far end has arrived yet.
     Training,
 }
 
@@ -46,20 +46,20 @@ struct Port {
     times: u32,
 }
 
-/// What a component has to know besides.
+/// State that depends on the kind of the component.
 enum ComponentFacts {
     Host(Deadlines),
     Device,
     Switch(Routes),
 }
 
-/// A host's times.
+/// Timeouts of a host, and its root ports.
 struct Deadlines {
     timeout: Picos,
-    /// From the issue of a request that is not sent until the root port answers it.
+    /// Time from the issue of a request that is not sent until the root port responds.
     isolation: Picos,
     /// The root port towards each edge port.
-    ways: Vec<u16>,
+    root_ports: Vec<u16>,
 }
 
 /// A switch's tables.
@@ -74,23 +74,23 @@ struct Routes {
     edge: Vec<bool>,
 }
 
-/// The routing state of a virtual channel that none has had.
+/// Stands for the routing state of a virtual channel that no state has had.
 const NOBODY: usize = usize::MAX;
 
-/// Where a message goes on in a switch.
+/// Route of a message through a switch.
 enum OnwardRoute {
     /// Through this output, on this virtual channel.
     To(u16, u8),
-    /// No way leads to its destination.
+    /// No route leads to the message's destination.
     Nowhere,
-    /// Its virtual channel belongs to a later routing state.
+    /// The message's virtual channel belongs to a later routing state.
     Expired,
 }
 
 impl Routes {
     /// The output and virtual channel of a message that came through `input`. Marks messages that enter the fabric
     /// here, and takes the mark off those that leave it.
-    fn way(&self, input: u16, message: &mut Message) -> OnwardRoute {
+    fn route(&self, input: u16, message: &mut Message) -> OnwardRoute {
         let (number, vc) = match self.edge[input as usize] {
             true => {
                 let state = &self.states[self.current];
@@ -155,7 +155,7 @@ save_state!([N: SaveState] FailingComponent<N> {
     values: begun, dead, lost, discarded;
 });
 
-/// What is still to come, the next last.
+/// Pending changes, the next one last.
 struct PendingChanges(Vec<(Picos, FailureChange)>);
 
 impl SaveState for PendingChanges {
@@ -230,11 +230,11 @@ impl<N: Inner> FailingComponent<N> {
         let part = match node.kind() {
             Kind::Host(host) => {
                 let group = &plan.scenario.hosts[plan.hosts[number].group];
-                let ways = host.fails().map(|host| host.routes(endpoints));
+                let root_ports = host.fails().map(|host| host.routes(endpoints));
                 ComponentFacts::Host(Deadlines {
                     timeout: failures.params.completion_timeout,
                     isolation: failures.params.isolation_time + group.egress() + group.ingress(),
-                    ways: ways.unwrap_or_default(),
+                    root_ports: root_ports.unwrap_or_default(),
                 })
             }
             Kind::Switch(_) => {
@@ -289,7 +289,7 @@ impl<N: Inner> FailingComponent<N> {
         self.node.port_mut(port)
     }
 
-    /// Requests and messages inside it.
+    /// Requests and messages inside the component.
     pub(crate) fn in_flight(&self) -> u64 {
         match self.dead {
             true => 0,
@@ -330,12 +330,12 @@ impl<N: Inner> FailingComponent<N> {
         match (self.node.kind(), &self.part) {
             (Kind::Switch(switch), ComponentFacts::Switch(routes)) => {
                 let message = ctx.received_mut().message.as_mut();
-                let onward = message.map(|message| routes.way(port, message));
-                let way = match onward {
+                let onward = message.map(|message| routes.route(port, message));
+                let output = match onward {
                     Some(OnwardRoute::To(output, vc)) => Some((output, vc)),
                     _ => None,
                 };
-                if switch.arrive_routed(ctx, port, way) {
+                if switch.arrive_routed(ctx, port, output) {
                     self.discarded += u64::from(matches!(onward, Some(OnwardRoute::Expired)));
                     self.lose(parcel);
                 }
@@ -367,7 +367,7 @@ impl<N: Inner> FailingComponent<N> {
                 };
                 plain.time_out(ctx, timeout);
                 if !plain.is_done() {
-                    // Whatever is issued from now on has more time than that.
+                    // Requests issued from now on time out later than this.
                     let next = plain.first_timeout(timeout);
                     ctx.wake_at(next.unwrap_or(now + timeout), token);
                 }
@@ -418,7 +418,7 @@ impl<N: Inner> FailingComponent<N> {
                         (self.node.kind(), &self.part)
                         && let Some(plain) = host.fails_at(ctx.now())
                     {
-                        plain.cut_off(&deadlines.ways, &devices);
+                        plain.cut_off(&deadlines.root_ports, &devices);
                     }
                 }
             }
@@ -456,7 +456,7 @@ impl<N: Inner> FailingComponent<N> {
         self.dead = true;
     }
 
-    /// Drops messages queued for links that do not work, and lets root ports answer requests that are not sent.
+    /// Drops messages queued for links that do not work, and lets root ports respond to requests that are not sent.
     fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         if self.dead {
             return;

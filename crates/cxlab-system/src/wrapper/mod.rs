@@ -1,4 +1,4 @@
-//! Wrappers of components: what the phases and scenarios that few systems have do to a component.
+//! Wrappers of components, for phases and features of scenarios that few systems have.
 //!
 //! A wrapper handles the events of the component inside it and passes on what it does not change, so that
 //! systems without wrappers have no branch for them.

@@ -1,6 +1,6 @@
 //! Components of a run that is traced: each is wrapped, so that other runs pay nothing for it.
 //!
-//! A wrapper notes each message that arrives while the trace's window is open, with the stages that the message has
+//! A wrapper records each message that arrives while the trace's window is open, with the stages that the message has
 //! by then, and the levels of its component's ports after each event. It changes nothing, so the run is the same.
 
 use cxlab_engine::Ctx;
@@ -19,8 +19,8 @@ pub(crate) const CLASSES: [(Channel, &str); 4] = [
     (Channel::S2mDrs, "S2M DRS"),
 ];
 
-/// What is counted at a port: credits of each class on all virtual channels, then sent messages whose credits have
-/// not come back.
+/// Number of levels of a port: credits of each class on all virtual channels, and sent messages
+/// whose credits have not come back.
 pub(crate) const LEVELS: usize = CLASSES.len() + 1;
 
 #[derive(Clone, Copy, Debug)]
@@ -56,13 +56,13 @@ pub struct Tracing<N> {
     vcs: u8,
     /// First and last time of the window; closed where the last comes before the first.
     window: (SimTime, SimTime),
-    /// What is counted, by port.
+    /// Levels by port.
     levels: Vec<[u32; LEVELS]>,
     noted: ComponentTrace,
 }
 
 impl<N: Inner> Tracing<N> {
-    /// Wraps a component with so many ports.
+    /// Wraps a component with `ports` ports.
     pub(crate) fn new(node: N, component: usize, ports: usize, vcs: u8) -> Tracing<N> {
         Tracing {
             node,
@@ -82,7 +82,7 @@ impl<N: Inner> Tracing<N> {
         &mut self.node
     }
 
-    /// Notes what happens from the first time to the last.
+    /// Records arrivals and levels from the first time to the last.
     pub(crate) fn open(&mut self, from: SimTime, to: SimTime) {
         self.window = (from, to);
     }
@@ -171,7 +171,7 @@ fn levels_of(port: &LinkPort, vcs: u8) -> [u32; LEVELS] {
     levels
 }
 
-/// A traced run is not saved; what is noted is no state of the system.
+/// A traced run is not saved, and its records are no state of the system.
 impl<N: SaveState> SaveState for Tracing<N> {
     fn save(&self, out: &mut StateWriter) {
         self.node.save(out);

@@ -36,7 +36,7 @@ const GUEST: [(&str, &str); 10] = [
     ("run-marked", include_str!("../../guest/run-marked.c")),
     ("arrive", include_str!("../../guest/arrive.c")),
 ];
-/// What some of these include, by their names.
+/// Header files that some of the guest's sources include, by name.
 const HEADERS: [(&str, &str); 2] = [
     ("accelerator.h", include_str!("../../guest/accelerator.h")),
     ("shared.h", include_str!("../../guest/shared.h")),
@@ -49,8 +49,7 @@ const PLUGIN: [(&str, &str); 5] = [
     ("qemu.h", include_str!("../../qemu/qemu.h")),
     ("ring.h", include_str!("../../qemu/ring.h")),
 ];
-/// Name of the stamp, the file that is written last. It has a line for
-/// each thing built, and then [`FILES`].
+/// Name of the stamp, the file that is written last. The stamp has a line for each thing built, and then [`FILES`].
 const STAMP: &str = "built";
 /// Start of the stamp's last line, which continues with the name of
 /// the folder of the guest's files.
@@ -60,7 +59,7 @@ const GUESTS: &str = "guest-";
 /// Start of the names of folders that are not complete yet.
 const UNFINISHED: &str = ".cxlab-guest-";
 
-/// What to build, and where.
+/// Options of [`build`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Cache folder, in which the guest is built.
@@ -76,7 +75,7 @@ pub struct Options {
 /// Reason why nothing was built.
 #[derive(thiserror::Error, Debug)]
 pub enum BuildError {
-    /// Something must be installed or chosen first. The text says what, and how.
+    /// Something must be installed or chosen first. The text names it and the remedy.
     #[error("{0}")]
     Missing(String),
     /// A file cannot be written.

@@ -366,7 +366,7 @@ fn memory_above_four_gib_is_found_where_qemu_puts_it() {
     let words = words();
     let shared = ModelWords::new(&words).unwrap();
     assert_eq!(shared.extents(), None);
-    shared.tell_own(MEMORY, 3 << 30, u64::MAX);
+    shared.publish_own(MEMORY, 3 << 30, u64::MAX);
     let told = || {
         let of = |one: Extent| (one.memory - MEMORY, one.guest, one.bytes, one.place);
         let extents = shared.extents().unwrap().into_iter();
@@ -374,7 +374,7 @@ fn memory_above_four_gib_is_found_where_qemu_puts_it() {
     };
     let above = (2 << 30, 4 << 30, 1 << 30, 4 << 30);
     assert_eq!(told(), [(0, 0, 2 << 30, 0), above]);
-    shared.tell_own(MEMORY, 1 << 30, 1 << 20);
+    shared.publish_own(MEMORY, 1 << 30, 1 << 20);
     assert_eq!(told(), [(0, 0, 1 << 30, 1 << 20)]);
 }
 

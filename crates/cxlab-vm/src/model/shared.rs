@@ -5,11 +5,11 @@
 //! the processor does not wait for its line.
 //!
 //! - Coherent memory (HDM-DB): the device's snoop filter decides what a request costs
-//!   ([`Memory::demand`]). A request of a line waits until another of that line has completed.
-//! - Other memory: each guest's caches hold copies, which nobody else changes. A guest sees what
-//!   another has stored only when that one has written its copy back and this one has dropped its own.
+//!   ([`Memory::demand`]). A request of a line waits until an earlier request of that line has completed.
+//! - Other memory: each guest's caches hold copies, which no other guest changes. A guest loads the value that
+//!   another guest has stored only after that guest has written its copy back and the loading guest has dropped its own.
 //!
-//! An atomic instruction is a locked load and a store. Between the two no other processor goes on.
+//! An atomic instruction is a locked load and a store. Between the two no other processor continues.
 //!
 //! Left out: the prefetcher, store buffers that reorder, and weakly ordered flushes. A flush has its effect
 //! at once, and its write-back takes time until the next fence.
@@ -26,8 +26,8 @@ pub struct SharedCounts {
     pub accesses: u64,
     /// Loads and stores that needed a request to a device.
     pub misses: u64,
-    /// Loads that returned other bytes than were stored last: of a copy that is older, or of memory
-    /// to which another guest has not written its own back.
+    /// Loads that did not return the bytes stored last: from an older copy, or from memory to which another guest
+    /// has not written its copy back.
     pub stale_loads: u64,
     /// Flushes: `clflush`, `clflushopt` and `clwb`.
     pub flushes: u64,
@@ -60,7 +60,7 @@ pub(super) struct Sharing {
     /// Accesses of each guest.
     counts: Vec<SharedCounts>,
     /// Requests of coherent lines in flight. A line has at most one.
-    flying: Vec<(SharedLine, Ticket)>,
+    coherent_requests: Vec<(SharedLine, Ticket)>,
     /// Values of loads that are done, by processor.
     replies: Vec<Option<u64>>,
     /// The processor between the load and the store of an atomic instruction.
@@ -76,17 +76,17 @@ impl Sharing {
         }
     }
 
-    /// A request has completed, so its number may be used again.
+    /// Removes a completed request, whose ticket may be used again.
     pub(super) fn completed(&mut self, ticket: Ticket) {
-        self.flying.retain(|(_, flying)| *flying != ticket);
+        self.coherent_requests.retain(|(_, other)| *other != ticket);
     }
 
-    /// A processor's load is done.
+    /// Records the value of a processor's load.
     pub(super) fn reply(&mut self, lane: usize, value: u64) {
         self.replies[lane] = Some(value);
     }
 
-    /// A processor does something else, or has ended.
+    /// Releases the lock of a processor that does something else than the locked store, or has ended.
     pub(super) fn unlock(&mut self, lane: usize) {
         self.locked.take_if(|locked| *locked == lane);
     }
@@ -106,17 +106,17 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// The processor that is in an atomic instruction. Until its store, no other goes on.
+    /// The processor within an atomic instruction. Until its store, no other processor continues.
     pub fn locked(&self) -> Option<usize> {
         self.sharing.locked
     }
 
-    /// A processor does something that is no access to memory.
+    /// Releases the lock of a processor that does something else than access memory.
     pub fn unlock(&mut self, lane: usize) {
         self.sharing.unlock(lane);
     }
 
-    /// The value of a processor's load, once.
+    /// Removes and returns the value of a processor's load.
     pub fn take_reply(&mut self, lane: usize) -> Option<u64> {
         self.sharing.replies[lane].take()
     }
@@ -133,7 +133,7 @@ impl<M: Memory> Model<M> {
             (Operation::Fence, _) => self.fence(lane, now),
             (_, None) => self.sharing.replies[lane] = Some(0),
             (_, Some((line, pool))) => {
-                let at = AccessMoment {
+                let at = AccessContext {
                     lane,
                     now,
                     pool,
@@ -153,7 +153,7 @@ impl<M: Memory> Model<M> {
         taken
     }
 
-    /// A record of a line that the plugin's caches evict: a modified one is written back.
+    /// Processes a record of a line that the plugin's caches evict. A modified line is written back.
     pub(super) fn evict_shared(
         &mut self,
         lane: usize,
@@ -165,7 +165,7 @@ impl<M: Memory> Model<M> {
         let Some(pool) = self.memory.pool_of(place) else {
             return;
         };
-        let at = AccessMoment {
+        let at = AccessContext {
             lane,
             now,
             pool,
@@ -174,14 +174,14 @@ impl<M: Memory> Model<M> {
         };
         if line.coherent {
             if !self.waits_for_line(at, false) && !self.waits_for_buffer(at) {
-                self.give_up(at);
+                self.evict(at);
             }
         } else if self.sharing.contents.is_dirty(guest, line) && !self.waits_for_buffer(at) {
             self.write_copy_back(at);
         }
     }
 
-    /// Ends the wait of a load: its line is there.
+    /// Ends the wait of a load whose line has arrived.
     pub(super) fn loaded(&mut self, lane: usize, place: GuestLineAddr, access: Access) {
         let Some(line) = self.memory.shared(place) else {
             return;
@@ -203,44 +203,44 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// Waits for a request of the line that is in flight: of a coherent line, anyone's; of another
-    /// line, the guest's own. A store that merges waits for none of its own guest. Returns false if
-    /// there is none to wait for.
-    fn waits_for_line(&mut self, at: AccessMoment, merges: bool) -> bool {
+    /// Makes the processor wait for a request of the line in flight: any guest's if the line is coherent, and
+    /// otherwise its own guest's. A merging store does not wait for requests of its own guest. Returns whether the
+    /// processor waits.
+    fn waits_for_line(&mut self, at: AccessContext, merges: bool) -> bool {
         let one = &mut self.lanes[at.lane];
-        let own = one.flights.iter().position(|one| one.place == at.place);
+        let own = one.outstanding.iter().position(|one| one.place == at.place);
         if let Some(own) = own {
             if !merges {
-                let flight = one.flights.remove(own);
-                one.waits = flight.map(|one| Wait::of(one.ticket, at.now, WaitReason::Again));
+                let line = one.outstanding.remove(own);
+                one.waits = line.map(|one| Wait::of(one.ticket, at.now, WaitReason::Again));
             }
             return !merges;
         }
-        let mut flying = self.sharing.flying.iter();
-        let Some((_, ticket)) = flying.find(|(line, _)| *line == at.line).copied() else {
+        let mut requests = self.sharing.coherent_requests.iter();
+        let Some((_, ticket)) = requests.find(|(line, _)| *line == at.line).copied() else {
             return false;
         };
         let mut wait = Wait::of(ticket, at.now, WaitReason::Again);
         for other in &mut self.lanes {
-            other.flights.retain(|one| one.ticket != ticket);
+            other.outstanding.retain(|one| one.ticket != ticket);
             if other.waits.is_some_and(|one| one.until == wait.until) {
-                wait.why = WaitReason::Behind;
+                wait.reason = WaitReason::Behind;
             }
         }
         self.lanes[at.lane].waits = Some(wait);
         true
     }
 
-    fn perform(&mut self, at: AccessMoment, access: Access) {
+    fn perform(&mut self, at: AccessContext, access: Access) {
         let guest = self.lanes[at.lane].guest;
         match access.operation {
             Operation::Load | Operation::Store => {
                 if !access.cached {
-                    // The plugin's caches have dropped the line without a word: it was clean.
+                    // The plugin's caches have dropped the line without a record, because it was clean.
                     self.sharing.contents.write_back(guest, at.line);
                     self.sharing.contents.drop_copy(guest, at.line);
                     if at.line.coherent {
-                        self.give_up(at);
+                        self.evict(at);
                     }
                 }
                 match access.operation {
@@ -253,7 +253,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn load(&mut self, at: AccessMoment, access: Access) {
+    fn load(&mut self, at: AccessContext, access: Access) {
         let guest = self.lanes[at.lane].guest;
         let demand = match access.locked {
             true => LineRequest::Own,
@@ -263,29 +263,29 @@ impl<M: Memory> Model<M> {
             None => self.value(at.lane, at.line, access),
             Some(ticket) => {
                 self.counts[guest][at.pool].loads += 1;
-                let why = WaitReason::Shared {
+                let reason = WaitReason::Shared {
                     pool: at.pool,
                     place: at.place,
                     access,
                 };
-                self.lanes[at.lane].waits = Some(Wait::of(ticket, at.now, why));
+                self.lanes[at.lane].waits = Some(Wait::of(ticket, at.now, reason));
             }
         }
     }
 
-    fn store(&mut self, at: AccessMoment, access: Access) {
+    fn store(&mut self, at: AccessContext, access: Access) {
         let guest = self.lanes[at.lane].guest;
         let misses = self.limits(at.lane).misses as usize;
         let one = &mut self.lanes[at.lane];
-        if one.flights.len() >= misses
-            && let Some(oldest) = one.flights.pop_front()
+        if one.outstanding.len() >= misses
+            && let Some(oldest) = one.outstanding.pop_front()
         {
             one.waits = Some(Wait::of(oldest.ticket, at.now, WaitReason::Again));
             return;
         }
-        let own = one.flights.iter().any(|flight| flight.place == at.place);
+        let own = one.outstanding.iter().any(|line| line.place == at.place);
         if !own && let Some(ticket) = self.request(at, LineRequest::Own) {
-            self.lanes[at.lane].flights.push_back(OutstandingLine {
+            self.lanes[at.lane].outstanding.push_back(OutstandingLine {
                 place: at.place,
                 ticket,
                 prefetch: false,
@@ -300,8 +300,8 @@ impl<M: Memory> Model<M> {
             .store(guest, at.line, bytes, access.value);
     }
 
-    /// Requests a line if the guest's caches do not have it as they need it.
-    fn request(&mut self, at: AccessMoment, demand: LineRequest) -> Option<Ticket> {
+    /// Requests a line if the guest's caches have no copy in the state that the access needs.
+    fn request(&mut self, at: AccessContext, demand: LineRequest) -> Option<Ticket> {
         let guest = self.lanes[at.lane].guest;
         let (ticket, reads) = match at.line.coherent {
             true => self.memory.demand(at.now, at.place, demand)?,
@@ -309,14 +309,14 @@ impl<M: Memory> Model<M> {
             false => (self.memory.issue(at.now, at.place, false), true),
         };
         if at.line.coherent {
-            self.sharing.flying.push((at.line, ticket));
+            self.sharing.coherent_requests.push((at.line, ticket));
         }
         self.sharing.counts[guest].misses += 1;
         self.counts[guest][at.pool].lines_read += u64::from(reads);
         Some(ticket)
     }
 
-    /// The reply to a load.
+    /// Records the value that a load returns.
     fn value(&mut self, lane: usize, line: SharedLine, access: Access) {
         let guest = self.lanes[lane].guest;
         let contents = &self.sharing.contents;
@@ -328,14 +328,14 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn flush(&mut self, at: AccessMoment, operation: Operation) {
+    fn flush(&mut self, at: AccessContext, operation: Operation) {
         let guest = self.lanes[at.lane].guest;
         let drops = operation == Operation::Flush;
         if at.line.coherent {
             if self.waits_for_buffer(at) {
                 return;
             }
-            self.give_up(at);
+            self.evict(at);
             if drops
                 && let Some((ticket, _)) = self.memory.demand(at.now, at.place, LineRequest::Flush)
             {
@@ -354,8 +354,8 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// The guest's caches give up a coherent line, and write it back if it is modified.
-    fn give_up(&mut self, at: AccessMoment) {
+    /// Evicts a coherent line from the guest's caches, and writes a modified line back.
+    fn evict(&mut self, at: AccessContext) {
         if let Some((ticket, _)) = self.memory.demand(at.now, at.place, LineRequest::Evict) {
             let one = &mut self.lanes[at.lane];
             one.writes.push_back(ticket);
@@ -363,7 +363,7 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    fn write_copy_back(&mut self, at: AccessMoment) {
+    fn write_copy_back(&mut self, at: AccessContext) {
         let one = &mut self.lanes[at.lane];
         self.sharing.contents.write_back(one.guest, at.line);
         let ticket = self.memory.issue(at.now, at.place, true);
@@ -371,8 +371,8 @@ impl<M: Memory> Model<M> {
         self.counts[one.guest][at.pool].lines_written += 1;
     }
 
-    /// Waits for the oldest write-back if there are as many as there may be.
-    fn waits_for_buffer(&mut self, at: AccessMoment) -> bool {
+    /// Makes the processor wait for the oldest write-back if all write-back buffers are in use.
+    fn waits_for_buffer(&mut self, at: AccessContext) -> bool {
         let most = self.limits(at.lane).writebacks as usize;
         let one = &mut self.lanes[at.lane];
         if one.writes.len() < most {
@@ -383,20 +383,20 @@ impl<M: Memory> Model<M> {
         one.waits.is_some()
     }
 
-    /// Waits until all stores and write-backs of the processor are done.
+    /// Makes the processor wait until all its stores and write-backs are done.
     fn fence(&mut self, lane: usize, now: u64) {
         let one = &mut self.lanes[lane];
-        let flight = one.flights.iter().position(|flight| !flight.prefetch);
-        let flight = flight.and_then(|at| one.flights.remove(at));
-        let oldest = flight.map(|flight| flight.ticket);
+        let line = one.outstanding.iter().position(|line| !line.prefetch);
+        let line = line.and_then(|at| one.outstanding.remove(at));
+        let oldest = line.map(|line| line.ticket);
         let oldest = oldest.or_else(|| one.writes.pop_front());
         one.waits = oldest.map(|ticket| Wait::of(ticket, now, WaitReason::Again));
     }
 }
 
-/// Where and when an access is performed.
+/// Processor, time, pool and line of an access.
 #[derive(Clone, Copy)]
-struct AccessMoment {
+struct AccessContext {
     lane: usize,
     now: u64,
     pool: usize,

@@ -138,7 +138,7 @@ struct Became {
     seen: Vec<Vec<u64>>,
     ended_ps: Vec<u64>,
     counts: Vec<SharedCounts>,
-    late: GuestSkew,
+    skew: GuestSkew,
 }
 
 fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
@@ -203,7 +203,7 @@ fn run(coherent: bool, scripts: &[Vec<Act>], seed: u64) -> Became {
         ended_ps: fakes.iter().map(ended_ps).collect(),
         seen: fakes.into_iter().map(|fake| fake.seen).collect(),
         counts: (0..scripts.len()).map(counts).collect(),
-        late: pace.late(),
+        skew: pace.skew(),
     }
 }
 
@@ -226,7 +226,7 @@ proptest! {
     fn atomic_additions_of_guests_to_coherent_memory_lose_none(seed in 1u64..u64::MAX) {
         let became = run(true, &adders(3, 40, true), seed);
         prop_assert_eq!(became.stored[3], 120);
-        prop_assert_eq!(became.late.late, 0);
+        prop_assert_eq!(became.skew.late_events, 0);
     }
 
     #[test]

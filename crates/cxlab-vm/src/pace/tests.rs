@@ -182,7 +182,7 @@ struct Became {
     charged_ps: Vec<u64>,
     pools: Vec<Vec<PoolCounts>>,
     marks: Vec<(usize, u64, u64)>,
-    late: GuestSkew,
+    skew: GuestSkew,
 }
 
 const PROCESSORS: Processors = Processors {
@@ -252,7 +252,7 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
             .map(|one| pace.model.counts(one).to_vec())
             .collect(),
         marks,
-        late: pace.late(),
+        skew: pace.skew(),
     }
 }
 
@@ -288,7 +288,7 @@ fn what_a_guest_does_later_does_not_slow_what_another_did_before() {
     for seed in 0..20 {
         let both = run(&[chase(100), late.clone()], 0, seed);
         assert_eq!(both.charged_ps[0], 100 * (SERVICE_PS + BACK_PS));
-        assert_eq!((both.late.late, both.late.most_ps), (0, 0));
+        assert_eq!((both.skew.late_events, both.skew.max_late_ps), (0, 0));
     }
 }
 
@@ -393,7 +393,7 @@ proptest! {
     #[test]
     fn in_exact_order_the_results_do_not_depend_on_who_runs_when(scripts in scripts()) {
         let first = run(&scripts, 0, 1);
-        prop_assert_eq!((first.late.late, first.late.most_ps), (0, 0));
+        prop_assert_eq!((first.skew.late_events, first.skew.max_late_ps), (0, 0));
         for seed in 2..6 {
             prop_assert_eq!(&run(&scripts, 0, seed), &first);
         }
@@ -414,7 +414,7 @@ proptest! {
             }
         }
         let became = run(&scripts, window_ps, seed);
-        prop_assert!(became.late.most_ps < window_ps.max(1), "{:?}", became.late);
+        prop_assert!(became.skew.max_late_ps < window_ps.max(1), "{:?}", became.skew);
     }
 }
 
@@ -422,7 +422,7 @@ proptest! {
 #[test]
 fn with_a_window_some_are_late() {
     let scripts = [chase(300), chase(300), chase(300)];
-    let late = |seed| run(&scripts, 1_000_000, seed).late.most_ps;
+    let late = |seed| run(&scripts, 1_000_000, seed).skew.max_late_ps;
     let late: Vec<u64> = (0..10).map(late).collect();
     assert!(late.iter().any(|late| *late > 0), "{late:?}");
     assert!(late.iter().all(|late| *late < 1_000_000), "{late:?}");

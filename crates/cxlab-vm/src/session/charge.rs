@@ -24,7 +24,7 @@ pub(super) struct Phase {
 pub(super) struct ChargeResult {
     /// Programs by guest.
     pub(super) phases: Vec<Vec<Phase>>,
-    pub(super) late: GuestSkew,
+    pub(super) skew: GuestSkew,
 }
 
 /// Start of a program or region: time on this machine in seconds, and state of the guest.
@@ -46,12 +46,12 @@ pub(super) fn consume<M: Memory>(
     ended: &[AtomicBool],
 ) -> Result<ChargeResult, StuckBackend> {
     let began = Instant::now();
-    let mut books: Vec<ProgramLog> = ended.iter().map(|_| ProgramLog::default()).collect();
+    let mut logs: Vec<ProgramLog> = ended.iter().map(|_| ProgramLog::default()).collect();
     let mut gone = vec![false; ended.len()];
     let mut quiet = 0u32;
     loop {
         let mut on_mark = |guest: usize, number, now| {
-            books[guest].mark(began.elapsed().as_secs_f64(), number, now);
+            logs[guest].mark(began.elapsed().as_secs_f64(), number, now);
         };
         if pace.step(&mut on_mark)? {
             quiet = 0;
@@ -66,8 +66,8 @@ pub(super) fn consume<M: Memory>(
         }
         if gone.iter().all(|gone| *gone) {
             return Ok(ChargeResult {
-                phases: books.into_iter().map(|book| book.phases).collect(),
-                late: pace.late(),
+                phases: logs.into_iter().map(|log| log.phases).collect(),
+                skew: pace.skew(),
             });
         }
         rest(&mut quiet);
@@ -141,13 +141,13 @@ mod tests {
     /// Processes marks with their times. Returns for each program its time and those of
     /// its regions of interest, in picoseconds.
     fn marked(marks: &[(u64, u64)]) -> Vec<(u64, Vec<u64>)> {
-        let mut book = ProgramLog::default();
+        let mut log = ProgramLog::default();
         for (number, ps) in marks {
-            book.mark(0.0, *number, at(*ps));
+            log.mark(0.0, *number, at(*ps));
         }
         let ps = |span: &Span| (span.busy_s * 1e12).round() as u64;
         let of = |phase: &Phase| (ps(&phase.span), phase.interest.iter().map(ps).collect());
-        book.phases.iter().map(of).collect()
+        log.phases.iter().map(of).collect()
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) struct QemuMemory<'a> {
 }
 
 impl<'a> QemuMemory<'a> {
-    /// Opens it. The plugin says in `shared` where the guest's memory is.
+    /// Opens the memory of `process`. The plugin publishes in `shared` where the guest's memory is.
     ///
     /// # Errors
     /// The system's error, where it does not let a process see its child's memory.

@@ -103,7 +103,7 @@ pub struct Span {
     pub pools: Vec<PoolCounts>,
     /// Accesses to memory that guests share.
     pub shared: SharedCounts,
-    /// What its accelerator did.
+    /// Commands of the guest's accelerator.
     pub device: Counts,
 }
 
@@ -156,12 +156,12 @@ pub struct GuestOutcomes {
     /// Result by guest. A guest that fails does not end the others.
     pub guests: Vec<Result<Outcome, SessionError>>,
     /// How far guests were out of step.
-    pub late: GuestSkew,
+    pub skew: GuestSkew,
 }
 
-/// Runs guests to their ends against one memory. `devices` simulate the accelerators of those that
-/// have one. The model processes no record that is ahead of another guest by the window or more. `show` is called with each line that a program writes,
-/// and the number of its guest.
+/// Runs guests to their ends against one memory. `devices` simulate the accelerators of guests that have one. The model
+/// processes no record that is ahead of another guest by the window or more. `show` is called with each line that a
+/// program writes, and the number of its guest.
 ///
 /// # Errors
 /// [`SessionError`] if a guest cannot start or the model cannot continue. All
@@ -245,7 +245,7 @@ pub fn run<M: Memory>(
         }
         Ok(GuestOutcomes {
             guests,
-            late: charged.late,
+            skew: charged.skew,
         })
     })
 }
@@ -286,7 +286,7 @@ impl Drop for Raise<'_> {
 pub enum SaveAt {
     /// When it is ready for its program.
     Ready,
-    /// When its program says `save`.
+    /// When the guest's program calls `save`.
     Program,
 }
 
@@ -425,7 +425,7 @@ impl Guest {
         let said = self.errors.take().and_then(|errors| errors.join().ok());
         match (error, said) {
             (SessionError::Qemu(text), Some(said)) if !said.is_empty() => {
-                SessionError::Qemu(format!("{text}\n{}", self.talk.why(&said)))
+                SessionError::Qemu(format!("{text}\n{}", self.talk.end_reason(&said)))
             }
             (error, _) => error,
         }
@@ -465,7 +465,7 @@ impl Guest {
                         self.said.extend_from_slice(&bytes);
                     }
                     let talk = &mut self.talk;
-                    self.lines.feed(&bytes, |said| talk.hear(said, show));
+                    self.lines.feed(&bytes, |said| talk.receive(said, show));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -478,7 +478,7 @@ impl Guest {
             }
         }
         let talk = &mut self.talk;
-        self.lines.finish(|said| talk.hear(said, show));
+        self.lines.finish(|said| talk.receive(said, show));
         if let Some(text) = self.talk.failed.take() {
             return Err(SessionError::Guest(text));
         }
@@ -486,7 +486,9 @@ impl Guest {
             // The stream has ended, so QEMU has ended or soon will.
             self.child.0.wait()?;
             let said = self.errors.take().and_then(|errors| errors.join().ok());
-            return Err(SessionError::Qemu(self.talk.why(&said.unwrap_or_default())));
+            return Err(SessionError::Qemu(
+                self.talk.end_reason(&said.unwrap_or_default()),
+            ));
         }
         Ok(())
     }

@@ -19,9 +19,9 @@ use super::SessionError;
 use crate::sys::inherited;
 
 /// Time between two status queries.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest time for a response.
-const ANSWER: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// This process's end of the monitor connection, and the end that QEMU inherits.
 pub(super) struct Line {
@@ -45,7 +45,7 @@ impl Line {
     pub(super) fn open(self) -> Result<Monitor, SessionError> {
         // Only QEMU may have its end open, so that its exit closes the connection.
         drop(self.theirs);
-        self.ours.set_read_timeout(Some(ANSWER))?;
+        self.ours.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
         let reader = BufReader::new(self.ours.try_clone()?);
         let mut monitor = Monitor {
             writer: self.ours,
@@ -120,7 +120,7 @@ impl Monitor {
         thread::scope(|scope| {
             let copied = scope.spawn(|| {
                 let (mut stream, _) = listener.accept()?;
-                stream.set_read_timeout(Some(ANSWER))?;
+                stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
                 io::copy(&mut stream, &mut file)?;
                 file.sync_all()
             });
@@ -178,10 +178,10 @@ impl Monitor {
             if let Some(result) = done(&self.ask(question, json!({}))?) {
                 return result;
             }
-            if began.elapsed() > ANSWER {
+            if began.elapsed() > RESPONSE_TIMEOUT {
                 return Err(wrong(format!("{question}: no end of it")));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

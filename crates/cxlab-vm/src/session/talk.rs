@@ -37,7 +37,8 @@ impl Conversation {
         }
     }
 
-    pub(super) fn hear(&mut self, said: GuestMessage, show: &mut dyn FnMut(&str)) {
+    /// Processes a message of the guest. `show` is called with each line that a program writes.
+    pub(super) fn receive(&mut self, said: GuestMessage, show: &mut dyn FnMut(&str)) {
         let elapsed = self.began.elapsed().as_secs_f64();
         match said {
             GuestMessage::Up(_) => self.outcome.boot_s = Some(elapsed),
@@ -85,15 +86,14 @@ impl Conversation {
     /// Processes the console output from before a restored guest was saved.
     pub(super) fn recall(&mut self, said: &[u8]) {
         let mut console = Console::default();
-        console.feed(said, |said| self.hear(said, &mut |_| {}));
+        console.feed(said, |said| self.receive(said, &mut |_| {}));
         self.outcome.boot_s = None;
         self.outcome.ready_s = None;
         self.outcome.restored_s = Some(self.began.elapsed().as_secs_f64());
     }
 
-    /// Reason why QEMU ended before the guest had finished: QEMU's
-    /// messages, or the guest's last lines.
-    pub(super) fn why(&self, said: &[u8]) -> String {
+    /// Reason why QEMU ended before the guest had finished: QEMU's messages, or the guest's last lines.
+    pub(super) fn end_reason(&self, said: &[u8]) -> String {
         let mut lines = Vec::new();
         let mut console = Console::default();
         let mut take = |said| {

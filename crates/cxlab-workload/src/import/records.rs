@@ -55,7 +55,11 @@ impl Records {
                 if let Some(record) = lines.next() {
                     return Ok(Some(record));
                 }
-                match source.next_access()? {
+                let format = self.opened.format.name;
+                match source
+                    .next_access()
+                    .map_err(|error| error.read_as(format))?
+                {
                     Some(access) => *lines = LineSplitter::of(access),
                     None => return Ok(None),
                 }

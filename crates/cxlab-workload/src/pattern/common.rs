@@ -47,6 +47,7 @@ macro_rules! pattern_params {
             /// size; a host without a cache writes it as its `issue.partial_write` says.
             pub request: cxlab_engine::units::Bytes,
             /// Fraction of operations that are reads, 0 to 1.
+            #[schemars(range(min = 0, max = 1))]
             pub read_ratio: f64,
             /// How reads and writes are mixed.
             pub mix: crate::pattern::Mix,

@@ -21,8 +21,10 @@ pattern_params! {
     /// to 10 % of the footprint.
     HotCold {
         /// Hot fraction of the footprint, above 0 and below 1.
+        #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
         hot_footprint: f64 = 0.1,
         /// Fraction of the operations that access hot lines, 0 to 1.
+        #[schemars(range(min = 0, max = 1))]
         hot_accesses: f64 = 0.9,
     }
 }

@@ -22,6 +22,7 @@ pattern_params! {
     /// proportion to k^-exponent (rejection-inversion, Hörmann and Derflinger, ACM TOMACS 1996).
     Zipf {
         /// Exponent of the law, above 0, at most 4. Default 0.99 (YCSB, Cooper et al., SoCC 2010).
+        #[schemars(range(max = 4), extend("exclusiveMinimum" = 0))]
         exponent: f64 = 0.99,
         /// Whether ranks are scattered over the footprint, as in YCSB's scrambled Zipfian.
         /// Otherwise the k-th line of the footprint has rank k. The scattered order is random and

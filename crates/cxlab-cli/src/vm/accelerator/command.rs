@@ -15,25 +15,25 @@ use super::Code;
 
 /// The register that the host's thread stores to.
 const DOORBELL: u32 = 0;
-/// The register at which elements begin, once the first has loaded the command.
-pub(super) const GO: u32 = 1;
-/// Bytes of a command that an element loads: all but the addresses of its tables.
+/// The register that starts the processing elements, once the first of them has loaded the command.
+pub(super) const START: u32 = 1;
+/// Bytes of a command that a processing element loads: all but the addresses of its tables.
 const COMMAND: u64 = 320;
-/// Lines that the host's thread takes at once.
-const TAKEN: usize = 32;
+/// Most lines that the host's thread has in flight.
+const MAX_LINES: usize = 32;
 const PAGE_BYTES: u64 = PAGE as u64;
 
-/// A command, and what has become of it.
+/// A command with its progress.
 pub(super) struct Command {
     program: Program,
     launch: Launch,
     state: Mutex<State>,
 }
 
-/// What has become of a command.
+/// Progress of a command.
 #[derive(Default)]
 struct State {
-    /// When the doorbell's store was issued, and when the last element had ended.
+    /// Time of issue of the doorbell's store, and end of the last processing element.
     began: u64,
     ended: u64,
     fault: Option<String>,
@@ -70,10 +70,10 @@ impl Command {
         })
     }
 
-    /// What has become of it, once.
+    /// Removes and returns the result of the command.
     ///
     /// # Errors
-    /// What the function did that it cannot do.
+    /// The trap of the function.
     pub(super) fn ended(&self) -> Result<EndedCommand, String> {
         let state = std::mem::take(&mut *self.lock());
         match state.fault {
@@ -93,7 +93,7 @@ impl Command {
         self.lock().fault.get_or_insert(fault);
     }
 
-    /// Where the pages are in the system, in their order, and the command behind those of the host's own memory.
+    /// Addresses of the pages in the system, and of the command behind the pages of the host's own memory.
     fn places(&self, ctx: &ThreadContext) -> (Vec<u64>, u64) {
         let mut own = ctx.bases.local;
         let place = |first: Line| match first.is_cxl() {
@@ -109,7 +109,7 @@ impl Command {
 
     /// The host's thread.
     async fn host(self: Arc<Self>, t: Handle, places: Vec<u64>, command: u64) {
-        let mut taken = Window::new(TAKEN);
+        let mut taken = Window::new(MAX_LINES);
         let pages = self.launch.pages.iter().zip(&places);
         let mut pages: Vec<_> = pages.map(|(page, at)| (page.place, at, page)).collect();
         pages.sort_unstable_by_key(|(place, ..)| *place);
@@ -138,7 +138,7 @@ impl Command {
         t.mmio_write(0, DOORBELL, 1).await;
     }
 
-    /// The thread of an element: every `elements`-th work-group.
+    /// The thread of a processing element, which runs every `elements`-th work-group.
     async fn element(
         self: Arc<Self>,
         t: Handle,
@@ -149,9 +149,9 @@ impl Command {
         if element == 0 {
             t.mmio_await(0, DOORBELL, 0).await;
             t.read_range(command, COMMAND).await;
-            t.mmio_write(0, GO, 1).await;
+            t.mmio_write(0, START, 1).await;
         } else {
-            t.mmio_await(0, GO, 0).await;
+            t.mmio_await(0, START, 0).await;
         }
         let launch = &self.launch;
         let groups: Vec<u64> = (0..3)
@@ -315,7 +315,7 @@ impl Reach for CommandPageTable {
             )
         })?;
         let at = self.pages[found].1 + addr % PAGE_BYTES;
-        // Pages that follow each other in both.
+        // Pages that are consecutive in both address spaces.
         let follows = |two: &[(u64, u64)]| {
             two[1].0 - two[0].0 == PAGE_BYTES && two[1].1.wrapping_sub(two[0].1) == PAGE_BYTES
         };

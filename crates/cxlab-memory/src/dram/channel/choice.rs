@@ -132,6 +132,7 @@ impl<O: CommandObserver> Channel<O> {
         self.lists[list].first.max(floor)
     }
 
+    /// Computes the tick at which the first candidate of a list can be sent. Ticks up to `floor` are equivalent.
     fn find_first(&mut self, list: usize, floor: u64) {
         let mut first = NEVER;
         for candidate in &self.lists[list].candidates {

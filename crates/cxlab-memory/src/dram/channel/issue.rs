@@ -19,8 +19,7 @@ impl<O: CommandObserver> Channel<O> {
             return;
         }
         let choice = self.choose(at).choice;
-        // Commands of one tick on two buses are decided one after the other, never
-        // earlier than `floor`.
+        // Commands of one tick on two buses are decided one after the other, never earlier than `floor`.
         self.floor = self.floor.max(at);
         match choice {
             CommandChoice::Nothing => unreachable!("nothing is never sent"),
@@ -87,7 +86,7 @@ impl<O: CommandObserver> Channel<O> {
         self.raise_activate(rank, window.max(at + gaps.act.act_s));
         let own = &mut self.gates[2 * self.config.ranks * self.config.groups + gate];
         *own = (*own).max(same);
-        self.tell(CommandKind::Activate, index, row, column, at);
+        self.report(CommandKind::Activate, index, row, column, at);
         if self.config.rfm > 0 {
             self.count_activate(index);
         }
@@ -110,7 +109,7 @@ impl<O: CommandObserver> Channel<O> {
         self.occupy(false, at + self.config.gaps.ticks.act);
         if let Some((bank, _)) = self.second.owed.take() {
             let row = self.banks[bank as usize].row;
-            self.tell(CommandKind::ActivateSecond, bank as usize, row, 0, at);
+            self.report(CommandKind::ActivateSecond, bank as usize, row, 0, at);
         }
         self.plan = None;
     }
@@ -131,7 +130,7 @@ impl<O: CommandObserver> Channel<O> {
         if number != NIL {
             self.entries[number as usize].opening = RowOutcome::Conflict;
         }
-        self.tell(CommandKind::Precharge, index, 0, 0, at);
+        self.report(CommandKind::Precharge, index, 0, 0, at);
         self.close(index, at, at + self.config.gaps.pre_act);
         self.after_precharge(self.banks[index].rank as usize, at);
         self.plan = None;
@@ -177,7 +176,7 @@ impl<O: CommandObserver> Channel<O> {
         let mut at = at;
         let wck_post = self.config.gaps.wck_post;
         if wck_post > 0 && at >= self.bus.wck_until {
-            self.tell(CommandKind::Cas, index, 0, 0, at);
+            self.report(CommandKind::Cas, index, 0, 0, at);
             at += self.config.gaps.ticks.cas;
         }
         self.occupy(true, at + self.config.gaps.ticks.col);
@@ -230,7 +229,7 @@ impl<O: CommandObserver> Channel<O> {
             (true, false) => CommandKind::Write,
             (true, true) => CommandKind::WritePrecharge,
         };
-        self.tell(kind, index, entry.row, entry.column, at);
+        self.report(kind, index, entry.row, entry.column, at);
         if automatic {
             let start = self.banks[index].next_pre;
             self.close(index, start, start + self.config.gaps.pre_act);

@@ -295,8 +295,7 @@ impl<O: CommandObserver> Channel<O> {
         self.overflow.len()
     }
 
-    /// Decides and sends all commands up to and including `tick`. Returns the tick of the
-    /// channel's next event.
+    /// Decides and sends all commands up to and including `tick`. Returns the tick of the channel's next event.
     #[inline]
     pub(super) fn run(&mut self, tick: u64, outstanding: &mut OutstandingRequests) -> u64 {
         loop {
@@ -363,7 +362,7 @@ impl<O: CommandObserver> Channel<O> {
 
     /// Reports a command to the observer, if it is active.
     #[inline]
-    fn tell(&mut self, kind: CommandKind, bank: usize, row: u32, column: u32, tick: u64) {
+    fn report(&mut self, kind: CommandKind, bank: usize, row: u32, column: u32, tick: u64) {
         if O::ON {
             let config = &self.config;
             self.observer.command(&Command {

@@ -208,7 +208,7 @@ impl<O: CommandObserver> Channel<O> {
         if !self.config.dual {
             self.bus.free[1] = self.bus.free[0];
         }
-        self.tell(kind, first, 0, 0, at);
+        self.report(kind, first, 0, 0, at);
         let affected = (first..).step_by(distance).take(count);
         if matches!(
             kind,
@@ -267,8 +267,7 @@ impl<O: CommandObserver> Channel<O> {
         }
     }
 
-    /// Starts refresh management of a bank that was activated often enough while another
-    /// command was pending.
+    /// Starts refresh management of a bank that was activated often enough while another command was pending.
     fn manage_next(&mut self, rank: usize) {
         let first = rank * self.config.rank_banks();
         let banks = &self.banks[first..first + self.config.rank_banks()];

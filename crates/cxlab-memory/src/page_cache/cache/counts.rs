@@ -24,7 +24,7 @@ pub(super) struct CacheCounters {
 
 impl CacheCounters {
     /// Appends the statistics. `stalled_ps` is the time for which the input is stalled now.
-    pub fn tell(&self, stalled_ps: u64, out: &mut Vec<Statistic>) {
+    pub fn append_statistics(&self, stalled_ps: u64, out: &mut Vec<Statistic>) {
         let asked = self.hits + self.misses + self.merged + self.write_buffer_hits;
         let stalled = self.stalled_ps + stalled_ps;
         let part = |of: u64, all: u64| of as f64 / all.max(1) as f64;

@@ -80,7 +80,7 @@ impl<O: MovementObserver> DramCache<O> {
             self.fetches[number as usize].reads += 1;
             let (line, lines) = self.lines_of(fetch.page, hull(set));
             self.counts.fetched += lines;
-            self.tell(Movement::Asked, fetch.page, set);
+            self.report(Movement::Asked, fetch.page, set);
             let queue = match fetch.prefetch {
                 true => &mut self.outgoing.prefetches,
                 false => &mut self.outgoing.demands,
@@ -131,7 +131,7 @@ impl<O: MovementObserver> DramCache<O> {
         let Fetch { page, slot, .. } = self.fetches[number as usize];
         let new = sectors & !self.tags[slot].valid;
         self.tags[slot].valid |= new;
-        self.tell(Movement::Installed, page, new);
+        self.report(Movement::Installed, page, new);
         for run in runs(new) {
             let (line, lines) = self.lines_of(page, run);
             let request = self.in_dram(slot, line, lines, true, FILL);

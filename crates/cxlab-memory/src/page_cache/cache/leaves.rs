@@ -29,13 +29,12 @@ impl<O: MovementObserver> DramCache<O> {
                     reading = self.write_back(slot);
                     self.counts.dirty += 1;
                 } else {
-                    // The victim came and leaves while its frame is still read out for
-                    // an earlier page.
+                    // The victim came and leaves while its frame is still read out for an earlier page.
                     reading = victim.reading;
                     self.counts.clean += 1;
                 }
                 self.counts.useless += u64::from(victim.prefetched);
-                self.tell(Movement::Dropped, block.victim.0, victim.valid);
+                self.report(Movement::Dropped, block.victim.0, victim.valid);
                 self.tags.remove(slot);
             }
         }
@@ -62,7 +61,7 @@ impl<O: MovementObserver> DramCache<O> {
             reads: runs(sectors).count() as u32,
             writes: 0,
         };
-        self.tell(Movement::Buffered, page, sectors);
+        self.report(Movement::Buffered, page, sectors);
         for run in runs(sectors) {
             let (line, lines) = self.lines_of(page, run);
             let request = self.in_dram(slot, line, lines, false, LEAVING | at as u32);
@@ -105,7 +104,7 @@ impl<O: MovementObserver> DramCache<O> {
                 write: true,
             });
         }
-        self.tell(Movement::Writing, left.page, left.sectors);
+        self.report(Movement::Writing, left.page, left.sectors);
         if self.tags[left.slot].reading == number {
             self.tags[left.slot].reading = NONE;
             for number in 0..self.fetches.len() {
@@ -128,7 +127,7 @@ impl<O: MovementObserver> DramCache<O> {
         leaving.used = false;
         self.leaves -= 1;
         let WriteBackEntry { page, sectors, .. } = *leaving;
-        self.tell(Movement::Written, page, sectors);
+        self.report(Movement::Written, page, sectors);
         for fetch in 0..self.fetches.len() {
             if self.fetches[fetch].used && self.fetches[fetch].after == number {
                 self.fetches[fetch].after = NONE;

@@ -68,7 +68,7 @@ impl<O: MovementObserver> DramCache<O> {
     }
 
     /// Reports each run of a set of sectors to the observer.
-    pub(super) fn tell(&mut self, movement: Movement, page: u64, set: u64) {
+    pub(super) fn report(&mut self, movement: Movement, page: u64, set: u64) {
         for run in runs(set) {
             let (line, lines) = self.lines_of(page, run);
             self.observer.moved(movement, line, lines);

@@ -360,7 +360,7 @@ impl<O: MovementObserver> MemoryBackend for DramCache<O> {
 
     fn statistics(&self, now: SimTime, out: &mut Vec<Statistic>) {
         let stalled = self.stalled.map_or(0, |since| now.0 - since);
-        self.counts.tell(stalled, out);
+        self.counts.append_statistics(stalled, out);
         self.dram.statistics(now, "dram.", out);
         self.behind.statistics(now, "behind.", out);
     }

@@ -84,8 +84,8 @@ pub enum RowAction {
     WriteLlc,
     /// Stands for [`super::Action::FillLlc`].
     FillLlc,
-    /// Reply to the peer. The cores get `Go` as `GrantCores`, and no separate `Data`.
-    Reply(HostResponse),
+    /// Respond to the peer. The cores get `Go` as `GrantCores`, and no separate `Data`.
+    Respond(HostResponse),
 }
 
 /// One row of the transition table.
@@ -93,50 +93,50 @@ pub type Row = HomeRow<Phase, RowCondition, RowAction>;
 
 const READ: &[RowAction] = &[RowAction::Read];
 const SNOOP: &[RowAction] = &[RowAction::Snoop];
-const GO_I: &[RowAction] = &[RowAction::Reply(HostResponse::Go(GoState::Invalid))];
-const GO_E: &[RowAction] = &[RowAction::Reply(HostResponse::Go(GoState::Exclusive))];
+const GO_I: &[RowAction] = &[RowAction::Respond(HostResponse::Go(GoState::Invalid))];
+const GO_E: &[RowAction] = &[RowAction::Respond(HostResponse::Go(GoState::Exclusive))];
 const GO_S_DATA: &[RowAction] = &[
-    RowAction::Reply(HostResponse::Go(GoState::Shared)),
-    RowAction::Reply(HostResponse::Data),
+    RowAction::Respond(HostResponse::Go(GoState::Shared)),
+    RowAction::Respond(HostResponse::Data),
 ];
 const GO_E_DATA: &[RowAction] = &[
-    RowAction::Reply(HostResponse::Go(GoState::Exclusive)),
-    RowAction::Reply(HostResponse::Data),
+    RowAction::Respond(HostResponse::Go(GoState::Exclusive)),
+    RowAction::Respond(HostResponse::Data),
 ];
 const GO_M_DATA: &[RowAction] = &[
-    RowAction::Reply(HostResponse::Go(GoState::Modified)),
-    RowAction::Reply(HostResponse::Data),
+    RowAction::Respond(HostResponse::Go(GoState::Modified)),
+    RowAction::Respond(HostResponse::Data),
 ];
 const WRITE_GO_S_DATA: &[RowAction] = &[
     RowAction::WriteMemory,
-    RowAction::Reply(HostResponse::Go(GoState::Shared)),
-    RowAction::Reply(HostResponse::Data),
+    RowAction::Respond(HostResponse::Go(GoState::Shared)),
+    RowAction::Respond(HostResponse::Data),
 ];
 const WRITE_GO_E: &[RowAction] = &[
     RowAction::WriteMemory,
-    RowAction::Reply(HostResponse::Go(GoState::Exclusive)),
+    RowAction::Respond(HostResponse::Go(GoState::Exclusive)),
 ];
-const DATA: &[RowAction] = &[RowAction::Reply(HostResponse::Data)];
+const DATA: &[RowAction] = &[RowAction::Respond(HostResponse::Data)];
 const WRITE: &[RowAction] = &[RowAction::WriteMemory];
-const PULL: &[RowAction] = &[RowAction::Reply(HostResponse::GoWritePull)];
-const PULL_FIRST: &[RowAction] = &[RowAction::Reply(HostResponse::WritePull)];
-const PULL_FAST: &[RowAction] = &[RowAction::Reply(HostResponse::FastGoWritePull)];
+const PULL: &[RowAction] = &[RowAction::Respond(HostResponse::GoWritePull)];
+const PULL_FIRST: &[RowAction] = &[RowAction::Respond(HostResponse::WritePull)];
+const PULL_FAST: &[RowAction] = &[RowAction::Respond(HostResponse::FastGoWritePull)];
 const WRITE_PULL_FIRST: &[RowAction] = &[
     RowAction::WriteMemory,
-    RowAction::Reply(HostResponse::WritePull),
+    RowAction::Respond(HostResponse::WritePull),
 ];
 const WRITE_PULL_FAST: &[RowAction] = &[
     RowAction::WriteMemory,
-    RowAction::Reply(HostResponse::FastGoWritePull),
+    RowAction::Respond(HostResponse::FastGoWritePull),
 ];
-const GO_ERR: &[RowAction] = &[RowAction::Reply(HostResponse::Go(GoState::Error))];
+const GO_ERR: &[RowAction] = &[RowAction::Respond(HostResponse::Go(GoState::Error))];
 const GO_ERR_DATA: &[RowAction] = &[
-    RowAction::Reply(HostResponse::Go(GoState::Error)),
-    RowAction::Reply(HostResponse::ErrorData),
+    RowAction::Respond(HostResponse::Go(GoState::Error)),
+    RowAction::Respond(HostResponse::ErrorData),
 ];
-const ERROR_DATA: &[RowAction] = &[RowAction::Reply(HostResponse::ErrorData)];
-const PULL_ERR: &[RowAction] = &[RowAction::Reply(HostResponse::GoErrWritePull)];
-const DROP: &[RowAction] = &[RowAction::Reply(HostResponse::GoWritePullDrop)];
+const ERROR_DATA: &[RowAction] = &[RowAction::Respond(HostResponse::ErrorData)];
+const PULL_ERR: &[RowAction] = &[RowAction::Respond(HostResponse::GoErrWritePull)];
+const DROP: &[RowAction] = &[RowAction::Respond(HostResponse::GoWritePullDrop)];
 const NOT_DIRTY: &[RowCondition] = &[RowCondition::Nothing, RowCondition::CoresClean];
 const DIRTY: &[RowCondition] = &[RowCondition::CoresDirty, RowCondition::DeviceDirty];
 const WHATEVER: &[RowCondition] = &[
@@ -229,10 +229,10 @@ home_rows! {
     evict_clean_data: (Pulling EvictClean), &[RowCondition::Data], ALONE => Idle, SetCores, &[RowAction::FillLlc];
     evict_stale_data: (Pulling EvictStale), &[RowCondition::BogusData], ANY => Idle, Keep, &[];
     missing_write_dropped: (Pulling WriteMissing), &[RowCondition::Data], ALONE => Idle, Keep, &[];
-    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[RowCondition::Data], ALONE => Idle, Keep, &[RowAction::Reply(HostResponse::ExtCmp)];
+    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[RowCondition::Data], ALONE => Idle, Keep, &[RowAction::Respond(HostResponse::ExtCmp)];
     flush_written: (Writing Flush), &[RowCondition::Written], ALONE => Idle, Keep, GO_I;
     write_through_written: (Writing WriteThrough), &[RowCondition::Written], ALONE => Idle, Keep, GO_I;
-    write_weakly_written: (Writing WriteWeakly), &[RowCondition::Written], ALONE => Idle, Keep, &[RowAction::Reply(HostResponse::ExtCmp)];
+    write_weakly_written: (Writing WriteWeakly), &[RowCondition::Written], ALONE => Idle, Keep, &[RowAction::Respond(HostResponse::ExtCmp)];
 }
 
 /// Number of actions that a row may have. The row for the last response to a snoop is applied in the

@@ -102,7 +102,7 @@ pub enum Forward {
     /// The response has arrived, the data have not.
     AwaitData,
     /// The data have arrived, the response has not.
-    AwaitAnswer,
+    AwaitResponse,
 }
 
 /// The state that the home stores for one line. `filter` is the entry of the directory; the rest is

@@ -158,7 +158,7 @@ impl Model {
             let mut next = *world;
             next.wires[l][a].response = None;
             next.wires[l][a].behind = false;
-            let outcome = self.arrives(&next, a, l, Event::Reply(response));
+            let outcome = self.arrives(&next, a, l, Event::HostResponse(response));
             out.push((Move::Response(a, l), outcome));
         }
         if wire.data != Data::None {
@@ -168,7 +168,7 @@ impl Model {
             wire.arrived = std::mem::take(&mut wire.data);
             let outcome = match full {
                 true => Err(Property::ExactResponses),
-                false => self.arrives(&next, a, l, Event::Reply(self.data())),
+                false => self.arrives(&next, a, l, Event::HostResponse(self.data())),
             };
             out.push((Move::Data(a, l), outcome));
         }

@@ -1,7 +1,7 @@
 //! Exploration of all states of small systems with CXL.cache.
 
 use cxlab_protocol::coherence::cache_agent::Event;
-use cxlab_protocol::coherence::hold::Turns;
+use cxlab_protocol::coherence::line_arbitration::LineArbitration;
 
 use super::{Broken, Config, Model, Property, Waits};
 use crate::checker::{breaks, check_reduction, holds};
@@ -118,17 +118,20 @@ fn messages_that_wait_for_a_request_deadlock() {
 }
 
 /// The model follows which access waits for which; every store is a read-modify-write that locks its line.
-fn fair(name: &'static str, turns: Turns, in_order: bool) -> Config {
+fn fair(name: &'static str, arbitration: LineArbitration, in_order: bool) -> Config {
     Config {
         name,
-        waits: Some(Waits { turns, in_order }),
+        waits: Some(Waits {
+            arbitration,
+            in_order,
+        }),
         ..NO_CORES
     }
 }
 
 #[test]
 fn waiting_is_bounded_at_devices_and_at_the_home() {
-    let config = fair("2 devices, 1 line, turns", Turns::HostFirst, true);
+    let config = fair("2 devices, 1 line, turns", LineArbitration::HostFirst, true);
     holds::<Model>(config, 125_179);
 }
 
@@ -136,14 +139,14 @@ fn waiting_is_bounded_at_devices_and_at_the_home() {
 /// any order are overtaken without end.
 #[test]
 fn waiting_is_unbounded_without_either_rule_of_arbitration() {
-    for (name, turns, in_order) in [
-        ("snoops are served last", Turns::HostLast, true),
+    for (name, arbitration, in_order) in [
+        ("snoops are served last", LineArbitration::HostLast, true),
         (
             "the home takes requests in any order",
-            Turns::HostFirst,
+            LineArbitration::HostFirst,
             false,
         ),
     ] {
-        breaks::<Model>(fair(name, turns, in_order), Property::BoundedWaiting);
+        breaks::<Model>(fair(name, arbitration, in_order), Property::BoundedWaiting);
     }
 }

@@ -111,8 +111,7 @@ impl Play {
         self.world.wires[0][a].state.line
     }
 
-    /// Checks that nothing is in flight, that the devices have these states, and that the
-    /// document shows the chart.
+    /// Checks that nothing is in flight, that the devices have these states, and that the document shows the chart.
     fn ends(&self, lines: [Line; 2], name: &str) {
         assert!(self.model.is_quiet(&self.world), "{:#?}", self.world);
         assert_eq!([self.line(0), self.line(1)], lines);
@@ -290,7 +289,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
             assert_eq!(cache_agent::step(LineState::stable(line), event), None);
         }
     }
-    let go = |state| Event::Reply(HostResponse::Go(state));
+    let go = |state| Event::HostResponse(HostResponse::Go(state));
     let (loading, _) = cache_agent::step(LineState::default(), Event::Load).unwrap();
     assert_eq!(cache_agent::step(loading, go(GoState::Invalid)), None);
     assert_eq!(

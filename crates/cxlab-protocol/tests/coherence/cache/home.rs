@@ -71,7 +71,7 @@ impl Model {
                 Action::WriteLlc => self.fill_cores(&mut world, l, Line::M)?,
                 Action::FillLlc => self.fill_cores(&mut world, l, Line::E)?,
                 Action::GrantCores(state) => self.grant_cores(&mut world, l, state)?,
-                Action::Reply(peer, reply) => self.reply(&mut world, l, peer.index(), reply)?,
+                Action::Respond(peer, reply) => self.reply(&mut world, l, peer.index(), reply)?,
             }
         }
         if !next.is_busy() {
@@ -278,7 +278,7 @@ impl Model {
                 wire.hit =
                     found != CoreSnoopResult::Nothing && wire.pending == Pending::WriteCurrent;
             }
-            let event = Event::CoresAnswered(found);
+            let event = Event::CoresResponded(found);
             out.push((Move::CoresAnswer(l), self.home_takes(next, l, event)));
         }
         if self.config.cores {

@@ -109,7 +109,7 @@ coded!(
 );
 coded!(
     enum Forward,
-    [Forward::Nothing, Forward::AwaitData, Forward::AwaitAnswer]
+    [Forward::Nothing, Forward::AwaitData, Forward::AwaitResponse]
 );
 
 impl Wire {

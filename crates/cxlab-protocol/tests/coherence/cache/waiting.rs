@@ -1,6 +1,6 @@
 //! Which access waits for which: arbitration for a line at a device, and the queue of a line at the home.
 
-use cxlab_protocol::coherence::hold::{Turn, Turns};
+use cxlab_protocol::coherence::line_arbitration::{LineArbitration, LineWinner};
 
 use super::{Model, Move, Moves, Property, Wire, World};
 use crate::checker::check;
@@ -9,7 +9,7 @@ use crate::checker::check;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waits {
     /// The side that gets a device's line after a read-modify-write.
-    pub turns: Turns,
+    pub arbitration: LineArbitration,
     /// Whether the home serves the requests of a line in the order of their arrival, or in any order.
     pub in_order: bool,
 }
@@ -19,13 +19,14 @@ impl Model {
     /// only if arbitration prefers the device to the snoop.
     pub(super) fn may_begin_local(&self, wire: &Wire) -> bool {
         match self.config.waits {
-            Some(waits) => !wire.kept && waits.turns.next(wire.parked, true) == Some(Turn::Device),
+            Some(waits) => {
+                !wire.kept && waits.arbitration.next(wire.parked, true) == Some(LineWinner::Device)
+            }
             None => true,
         }
     }
 
-    /// Whether the home may begin a request. With [`Waits::in_order`] only the request that
-    /// arrived first may begin.
+    /// Whether the home may begin a request. With [`Waits::in_order`] only the request that arrived first may begin.
     pub(super) fn may_begin_request(&self, world: &World, a: usize, l: usize) -> bool {
         let place = world.wires[l][a].place;
         match self.config.waits {
@@ -49,8 +50,7 @@ impl Model {
         Ok(())
     }
 
-    /// The moves around a locked line: a read-modify-write ends, a snoop begins to wait, or
-    /// a request is queued.
+    /// The moves around a locked line: a read-modify-write ends, a snoop begins to wait, or a request is queued.
     pub(super) fn waiting_moves(&self, world: &World, a: usize, l: usize, out: &mut Moves) {
         if self.config.waits.is_none() {
             return;

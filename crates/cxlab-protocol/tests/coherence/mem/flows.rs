@@ -91,7 +91,10 @@ const A: Peer = Peer::new(0).unwrap();
 const B: Peer = Peer::new(1).unwrap();
 const RSP_I: Action = Action::Send(M2s::BiRsp(KeptCopy::Invalid));
 const BI_CONFLICT: Action = Action::Send(M2s::BiConflict);
-const WRITTEN: [dcoh::Action; 2] = [dcoh::Action::WriteMedium, dcoh::Action::Reply(A, S2m::Cmp)];
+const WRITTEN: [dcoh::Action; 2] = [
+    dcoh::Action::WriteMedium,
+    dcoh::Action::Respond(A, S2m::Cmp),
+];
 
 fn snoop(kind: Snoop, peer: Peer) -> Vec<dcoh::Action> {
     vec![dcoh::Action::Snoop(kind, Peers::only(peer))]
@@ -100,7 +103,7 @@ fn snoop(kind: Snoop, peer: Peer) -> Vec<dcoh::Action> {
 fn reply(peer: Peer, replies: &[S2m]) -> Vec<dcoh::Action> {
     replies
         .iter()
-        .map(|&reply| dcoh::Action::Reply(peer, reply))
+        .map(|&reply| dcoh::Action::Respond(peer, reply))
         .collect()
 }
 
@@ -263,7 +266,7 @@ fn a_line_in_conflict_makes_its_block_answer_line_by_line() {
     for place in 0..4_u8 {
         for action in lines[usize::from(place)].on(Event::BiSnp(Snoop::Inv)) {
             match action {
-                Action::Send(M2s::BiRsp(kept)) => sent.extend(block.answer(place, kept).iter()),
+                Action::Send(M2s::BiRsp(kept)) => sent.extend(block.respond(place, kept).iter()),
                 Action::Send(M2s::BiConflict) => sent.extend(block.conflict().iter()),
                 _ => {}
             }
@@ -279,7 +282,7 @@ fn a_line_in_conflict_makes_its_block_answer_line_by_line() {
     lines[2].takes(S2m::Cmp, &[RSP_I]);
     lines[3].takes(S2m::BiConflictAck, &[RSP_I]);
     for place in [2, 3] {
-        let answers: Vec<BlockResponse> = block.answer(place, KeptCopy::Invalid).iter().collect();
+        let answers: Vec<BlockResponse> = block.respond(place, KeptCopy::Invalid).iter().collect();
         assert_eq!(answers, [BlockResponse::Line(place, KeptCopy::Invalid)]);
     }
     assert!(block.is_done());

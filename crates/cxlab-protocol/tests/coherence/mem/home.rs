@@ -84,7 +84,7 @@ impl Model {
                     }
                     _ => return Err(Property::ExactResponses),
                 },
-                dcoh::Action::Reply(peer, reply) => {
+                dcoh::Action::Respond(peer, reply) => {
                     let wire = &mut world.wires[l][peer.index()];
                     match reply {
                         S2m::BiConflictAck => {

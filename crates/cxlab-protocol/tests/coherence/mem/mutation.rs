@@ -24,14 +24,14 @@ fn mutants() -> Mutants<Model> {
                 tables.requester.rows[r].to = to;
             });
         }
-        for then in [
+        for outcome in [
             SnoopOutcome::Answered,
             SnoopOutcome::AwaitAck,
             SnoopOutcome::Defer,
         ] {
-            if row.then != SnoopOutcome::Keep && row.then != then {
-                mutants.add(name, format!("snoop {then:?}"), |tables| {
-                    tables.requester.rows[r].then = then;
+            if row.snoop != SnoopOutcome::Keep && row.snoop != outcome {
+                mutants.add(name, format!("snoop {outcome:?}"), |tables| {
+                    tables.requester.rows[r].snoop = outcome;
                 });
             }
         }

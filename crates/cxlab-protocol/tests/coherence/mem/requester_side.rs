@@ -89,9 +89,9 @@ impl Model {
         }
         for l in 0..2 {
             match blocks[usize::from(l)] {
-                2 | 4 => snoop.answer(l, KeptCopy::Invalid),
-                5 => snoop.answer(l, KeptCopy::Shared),
-                6 => snoop.answer(l, KeptCopy::Exclusive),
+                2 | 4 => snoop.respond(l, KeptCopy::Invalid),
+                5 => snoop.respond(l, KeptCopy::Shared),
+                6 => snoop.respond(l, KeptCopy::Exclusive),
                 _ => continue,
             };
         }
@@ -101,7 +101,7 @@ impl Model {
     pub(super) fn set_block(&self, world: &mut World, a: usize, snoop: &BlockSnoop) {
         for l in 0..2_u8 {
             let block = &mut world.wires[usize::from(l)][a].block;
-            let answered = snoop.has_answered(l);
+            let answered = snoop.has_responded(l);
             *block = match (snoop.is_done(), snoop.is_individual()) {
                 (true, _) => 0,
                 (false, true) => 3 + u8::from(answered),
@@ -123,7 +123,7 @@ impl Model {
             return bound(world.wires[l][a].response.replace((kept, false)).is_none());
         }
         let mut snoop = self.block(world, a).ok_or(Property::ExactResponses)?;
-        let answers = snoop.answer(l as u8, kept);
+        let answers = snoop.respond(l as u8, kept);
         self.set_block(world, a, &snoop);
         let block = &mut world.wires[l][a].block;
         *block = match (*block, kept) {

@@ -3,7 +3,7 @@
 //! For each value the walker first gathers every subschema that applies to it (its own, through
 //! `$ref` and `allOf`, and the chosen alternative of `oneOf` or `anyOf`), then checks the value
 //! against all of them at once and goes down. A value that is wrong in kind or type is reported
-//! once and not looked into.
+//! once, and its contents are not checked.
 
 mod choice;
 mod literal;

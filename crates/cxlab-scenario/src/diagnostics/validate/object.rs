@@ -81,7 +81,7 @@ pub(super) fn stranger(key: &str, shown: &str, path: &Path) -> Diagnostic {
     diagnostic.with_label("unknown key").at_key()
 }
 
-/// A required key that is not there; `what` is what it is.
+/// A required key that is missing; `what` describes the key.
 pub(super) fn missing_key(name: &str, what: Option<&str>, path: &Path) -> Diagnostic {
     let shown = quoted_if_needed(name);
     let message = format!("missing required key `{shown}` {}", within(path));

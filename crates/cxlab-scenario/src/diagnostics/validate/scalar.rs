@@ -174,7 +174,7 @@ fn range_words(least: Option<&RangeEnd>, most: Option<&RangeEnd>) -> String {
     }
 }
 
-/// Nobody wants to read 18446744073709551615 as the end of a range.
+/// Whether a bound is 2^63 - 1 or larger, which messages leave out.
 fn is_widest(bound: &RangeEnd) -> bool {
     let number = bound.number.as_u64();
     number.is_some_and(|number| number >= i64::MAX as u64)

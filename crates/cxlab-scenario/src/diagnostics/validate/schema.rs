@@ -12,13 +12,13 @@ pub(super) struct Schemas<'s> {
 }
 
 impl<'s> Schemas<'s> {
-    /// What the schema's own `$ref` refers to.
+    /// Target of the schema's own `$ref`.
     pub(super) fn target(self, schema: &Value) -> Option<&'s Value> {
         let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
         self.root.pointer(pointer)
     }
 
-    /// The schema and what it refers to, one after the other.
+    /// The schema and the chain of schemas that it refers to.
     pub(super) fn chain(self, schema: &'s Value) -> impl Iterator<Item = &'s Value> {
         std::iter::successors(Some(schema), move |schema| self.target(schema)).take(LONGEST_CHAIN)
     }
@@ -44,7 +44,7 @@ impl<'s> Schemas<'s> {
         names.filter_map(Value::as_str).collect()
     }
 
-    /// What a property is, in the words of its schema.
+    /// Description of a property in the schema.
     pub(super) fn description(self, schema: &'s Value) -> Option<&'s str> {
         let mut chain = self.chain(schema);
         chain.find_map(|part| part.get("description")?.as_str())
@@ -59,7 +59,7 @@ impl<'s> Schemas<'s> {
         self.chain(schema).find_map(constants)
     }
 
-    /// The schema, what it refers to, and the members of their `allOf`.
+    /// The schema, the schemas that it refers to, and the members of their `allOf`.
     fn parts(self, schema: &'s Value) -> Vec<&'s Value> {
         let chain = self.chain(schema);
         let members = chain.flat_map(move |part| {

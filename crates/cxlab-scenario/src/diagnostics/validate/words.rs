@@ -40,7 +40,7 @@ pub(super) fn count(number: usize, noun: &str) -> String {
     }
 }
 
-/// What a schema takes: `an integer or a string`, or a quantity's own words.
+/// Values that a schema takes, in words: `an integer or a string`, or a quantity's own words.
 pub(super) fn expected(schema: &Value) -> String {
     match quantity_error(schema, "") {
         Some(error) => error.expected.into_owned(),
@@ -48,7 +48,7 @@ pub(super) fn expected(schema: &Value) -> String {
     }
 }
 
-/// What a schema takes, short enough for a label.
+/// Values that a schema takes, in words short enough for a label.
 pub(super) fn short_expected(schema: &Value) -> String {
     let quantity = match schema.get("format").and_then(Value::as_str) {
         Some("Picos") => "time",
@@ -90,7 +90,7 @@ pub(super) fn type_name(name: &str) -> &str {
 
 /// How a value of the wrong type would be written in the right one.
 pub(super) struct Conversion {
-    /// What to write, for the user.
+    /// Advice to the user on what to write.
     pub(super) help: String,
     /// The value that is then read, where the help has a whole value.
     pub(super) value: Option<Value>,

@@ -22,7 +22,7 @@ use cxlab_protocol::coherence::requester::{self, Line};
 
 use super::{ComingRequest, GuestLine, NOBODY, PlanMemory, travel};
 
-/// The snoop filter of a device, and what guests hold of its lines.
+/// The snoop filter of a device, and the states of its lines in guests.
 pub(super) struct Home {
     filter: TagArray<Filter>,
     lookup_ps: u64,
@@ -65,7 +65,7 @@ struct Operating {
     /// The guest whose request it is; `None` for an eviction of the filter.
     origin: Option<Peer>,
     home: LineState,
-    /// What its guests hold, as far as messages have concerned them.
+    /// States of the line in guests, as far as messages have involved them.
     peers: BTreeMap<usize, requester::LineState>,
     /// Messages in flight with their times of arrival, in the order in which they were sent.
     flying: Vec<(u64, Message)>,
@@ -124,7 +124,7 @@ impl Home {
         }
     }
 
-    /// Stores what holders and filter have become.
+    /// Stores the new states of guests and snoop filter.
     fn end(&mut self, done: &Operating) {
         assert!(!done.home.is_busy(), "an operation is left in the home");
         let line = done.line;
@@ -151,7 +151,7 @@ impl Home {
 }
 
 impl PlanMemory {
-    /// What a guest's caches hold of a line of coherent memory: I, S, E or M.
+    /// State of a line of coherent memory in a guest's caches: I, S, E or M.
     pub fn held(&self, line: GuestLine) -> Line {
         let place = self.locate(line);
         let held = place.and_then(|(pool, dpa)| {
@@ -346,7 +346,7 @@ impl PlanMemory {
                     dpa: Dpa(operating.line.0 * LINE_BYTES),
                     write: true,
                 }),
-                dcoh::Action::Reply(peer, response) => {
+                dcoh::Action::Respond(peer, response) => {
                     let arrival = at + self.back_ps(operating.medium, peer);
                     operating.send(arrival, Message::Response(peer, response));
                 }
@@ -365,7 +365,7 @@ impl PlanMemory {
         };
         operating.home = next;
         for action in actions.iter() {
-            if let dcoh::Action::Reply(peer, response) = action {
+            if let dcoh::Action::Respond(peer, response) = action {
                 self.step_guest(operating, at, peer, requester::Event::Response(response));
             }
         }

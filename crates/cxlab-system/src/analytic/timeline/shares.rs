@@ -25,7 +25,7 @@ pub struct SharedRegion {
     shares: Vec<(usize, Dpa)>,
 }
 
-/// The size of a window, and what is behind it by device.
+/// Size of a window, and its devices, each with the first DPA.
 type Share = (Bytes, Vec<(usize, Dpa)>);
 
 /// Shared memories, and the number of the one behind each window of each guest, if any.
@@ -36,8 +36,8 @@ pub(super) struct SharedMemories {
 }
 
 impl SharedMemories {
-    /// What these hosts share. Without `[[regions]]` nothing is shared, because
-    /// then every host takes all memory for its own.
+    /// The memory that these hosts share. Without `[[regions]]` nothing is shared, because then
+    /// every host takes all memory for its own.
     pub(super) fn new(plan: &Plan, hosts: &[usize]) -> SharedMemories {
         let first = plan.hosts.len();
         let shares_of = |host: usize| -> Vec<Share> {

@@ -29,11 +29,11 @@ pub(crate) struct Software {
     /// Constant times before and behind the host's links, together.
     constant: Picos,
     code: Enumeration,
-    /// The root complex; what hangs below its ports is elsewhere.
+    /// The root complex, without the components below its ports.
     root: RootComplex,
     roots: Vec<(u16, PortId)>,
     outgoing: PendingResponses,
-    /// What it does now, and what the root complex's own registers said to it.
+    /// The access in progress, and its response if it went to a register of the root complex.
     access: Option<Access>,
     local: Option<Step>,
     since: SimTime,
@@ -52,7 +52,7 @@ fn request(access: &Access) -> Request {
     }
 }
 
-/// What the root complex makes of an access that nobody answers: all ones are read.
+/// Result of an access that ends as unsupported request: a read returns all ones.
 fn unsupported(access: &Access) -> u64 {
     match access.write {
         true => access.value,
@@ -86,12 +86,12 @@ impl Software {
         }
     }
 
-    /// What has to be done yet.
+    /// Number of messages to be sent, plus one while the enumeration has not ended.
     pub(crate) fn holds(&self) -> u64 {
         u64::from(self.result.is_none()) + self.outgoing.holds()
     }
 
-    /// What was done, and the root complex's registers.
+    /// The result of the enumeration, and the root complex with its registers.
     pub(crate) fn result(self) -> Result<(EnumerationResult, RootComplex), String> {
         match self.result {
             Some(Ok(log)) => Ok((
@@ -111,7 +111,7 @@ impl Software {
         self.go_on(ctx, None);
     }
 
-    /// Software goes on with what came of its access, up to the next one.
+    /// Passes the result of an access to the software and runs it up to its next access.
     fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>, answer: Option<Result<u64, EnumerateError>>) {
         let now = ctx.now();
         if let Some(done) = self.access.take() {
@@ -127,7 +127,7 @@ impl Software {
         }
     }
 
-    /// The time has come for the access.
+    /// Performs the access in progress, after the time of software.
     fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner) {
         let Some(access) = self.access else { return };
         let asked = request(&access);
@@ -145,7 +145,7 @@ impl Software {
         }
     }
 
-    /// The root complex's own registers have answered.
+    /// Completes an access to a register of the root complex.
     fn answered(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let (Some(access), Some(step)) = (self.access, self.local.take()) else {
             return;

@@ -1,4 +1,4 @@
-//! Components that answer for their registers: switches and devices.
+//! Components that respond from their registers: switches and devices.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::Picos;
@@ -14,7 +14,7 @@ use super::answers::PendingResponses;
 
 /// The virtual switches in a switch, one for each host above it.
 pub(crate) struct VirtualSwitches {
-    /// By host; what hangs below the ports is elsewhere.
+    /// Registers by host, without the components below the ports.
     pub(crate) registers: Vec<(PortId, Switch)>,
     /// By host and downstream port: an edge port behind it.
     towards: Vec<Vec<PortId>>,
@@ -23,7 +23,7 @@ pub(crate) struct VirtualSwitches {
 }
 
 impl VirtualSwitches {
-    /// Those of a switch, as after reset.
+    /// Registers of a switch after reset.
     pub(crate) fn new(plan: &Plan, switch: usize, switching: Picos, time: Picos) -> Self {
         let mut made = VirtualSwitches {
             registers: Vec::new(),
@@ -42,7 +42,7 @@ impl VirtualSwitches {
         made
     }
 
-    /// What a request does here, and the number of its virtual switch; `None` where it is for none.
+    /// Serves a request: the number of its virtual switch, and the next step; `None` if it is for no virtual switch.
     fn serve(&mut self, message: &Message) -> Option<(usize, Step)> {
         let request = packet::request(message)?;
         let mut hosts = self.registers.iter();
@@ -94,14 +94,14 @@ impl VirtualSwitches {
     }
 }
 
-/// A request on its way to what hangs below a port.
+/// A request forwarded to the component below a port.
 fn forwarded(mut message: Message, request: Request, towards: PortId) -> Message {
     packet::put(&mut message, request);
     message.destination = towards;
     message
 }
 
-/// A message has left its receive buffer.
+/// Returns the credit of a message that has left its receive buffer.
 fn release(ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner, port: u16, message: &Message) {
     let buffer = BufferId::of(message.channel(), message.vc);
     node.port_mut(port).release(ctx, buffer);

@@ -69,6 +69,7 @@ pub struct KeyValue {
     /// How the keys of queries, updates and deletes are chosen.
     pub keys: Keys,
     /// The exponent of Zipf's law, above 0, at most 4. The default is that of YCSB.
+    #[schemars(range(max = 4), extend("exclusiveMinimum" = 0))]
     pub exponent: f64,
     /// How values are updated.
     pub update: Update,

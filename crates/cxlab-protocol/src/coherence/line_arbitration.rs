@@ -6,7 +6,7 @@
 
 /// The side that gets the line next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum LineWinner {
     /// The host: a snoop, or a read of the device's own memory.
     Host,
     /// The device: its oldest queued access.
@@ -15,7 +15,7 @@ pub enum Turn {
 
 /// The arbitration rule for the line.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Turns {
+pub enum LineArbitration {
     /// The host has priority over the device.
     #[default]
     HostFirst,
@@ -24,13 +24,13 @@ pub enum Turns {
     HostLast,
 }
 
-impl Turns {
+impl LineArbitration {
     /// The side that gets the free line; `None` if nothing is queued for it.
-    pub const fn next(self, host_waits: bool, device_waits: bool) -> Option<Turn> {
+    pub const fn next(self, host_waits: bool, device_waits: bool) -> Option<LineWinner> {
         match (self, host_waits, device_waits) {
             (_, false, false) => None,
-            (Turns::HostFirst, true, _) | (Turns::HostLast, true, false) => Some(Turn::Host),
-            (_, _, true) => Some(Turn::Device),
+            (Self::HostFirst, true, _) | (Self::HostLast, true, false) => Some(LineWinner::Host),
+            (_, _, true) => Some(LineWinner::Device),
         }
     }
 }
