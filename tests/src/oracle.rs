@@ -39,8 +39,7 @@ pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
 pub struct Holdings {
     /// By region: which hosts have it.
     regions: Vec<Drawn>,
-    /// With a fabric manager: time in picoseconds in which a host gives up
-    /// memory, and time of a scrub.
+    /// With a fabric manager: time in picoseconds in which a host gives up memory, and time of a scrub.
     manager: Option<(u64, u64)>,
     /// By host and device: time from which the pair may be bound, or `None` while it is bound.
     unbound: Vec<Vec<Option<u64>>>,
@@ -237,8 +236,7 @@ impl Span {
     }
 }
 
-/// Spans of time between begin and end events of a timeline. A span begins at
-/// time 0 or at an event.
+/// Spans of time between begin and end events of a timeline. A span begins at time 0 or at an event.
 #[derive(Default)]
 struct Spans {
     since: Option<u64>,
@@ -403,8 +401,7 @@ fn bound(plan: &Plan, host: usize, device: usize) -> Vec<Span> {
     spans.done()
 }
 
-/// Spans in which a device serves a host its memory of a region: the host
-/// has the memory and is bound.
+/// Spans in which a device serves a host its memory of a region: the host has the memory and is bound.
 pub fn spans(plan: &Plan, region: usize, host: usize, device: usize) -> Vec<Span> {
     let bound = bound(plan, host, device);
     let both = held(plan, region, host).into_iter().flat_map(|held| {
@@ -415,8 +412,7 @@ pub fn spans(plan: &Plan, region: usize, host: usize, device: usize) -> Vec<Span
             ends: held.ends.min(bound.ends),
         })
     });
-    // A span that begins when another ends accepts the requests issued before, as
-    // long as they may be late.
+    // A span that begins when another ends accepts the requests issued before, as long as they may be late.
     both.filter(|span| span.since < span.ends).collect()
 }
 
@@ -441,8 +437,7 @@ pub fn check_spans(plan: &Plan, row: &RequestRow, (denied, served): (bool, bool)
     assert!(!served || !never, "served what it has not: {row:?}\n{text}");
 }
 
-/// Checks that a host issues requests only while it is present: all
-/// of its requests, unless it leaves.
+/// Checks that a host issues requests only while it is present: all of its requests, unless it leaves.
 ///
 /// # Panics
 /// If the host issues a request before it joins or after it leaves, or not all requests.

@@ -1,6 +1,5 @@
-//! Helpers of swarms of random systems: drawing the text of a scenario from a seed, and a runner
-//! that prints how to replay a failure. The draws use only the engine's random stream, so a seed
-//! gives the same system on every machine.
+//! Helpers of swarms of random systems: drawing the text of a scenario from a seed, and a runner that prints how to
+//! replay a failure. The draws use only the engine's random stream, so a seed gives the same system on every machine.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_plan::{Plan, PlannedLink};
@@ -340,8 +339,7 @@ pub struct LinkRules {
     pub errors: bool,
     /// Whether the links carry back-invalidation, so that their flits have 256 B.
     pub snoops: bool,
-    /// Whether the links join switches of a PBR fabric, so that their flits
-    /// are standard ones of 256 B.
+    /// Whether the links join switches of a PBR fabric, so that their flits are standard ones of 256 B.
     pub pbr: bool,
 }
 
@@ -443,9 +441,8 @@ pub struct Swarm<'a> {
 }
 
 impl Swarm<'_> {
-    /// Checks the systems of some seeds, or of the seed that `CXLAB_SWARM_SEED`
-    /// names. `check` gets the seed and its scenario, and panics if a law is broken.
-    /// Returns whether all seeds were checked.
+    /// Checks the systems of some seeds, or of the seed that `CXLAB_SWARM_SEED` names. `check` gets the seed and its
+    /// scenario, and panics if a law is broken. Returns whether all seeds were checked.
     ///
     /// # Panics
     /// If a check panics: with the first failure, the command that replays it, and its scenario.

@@ -9,8 +9,7 @@ use cxlab_fabric::switch::QueueHead;
 use cxlab_plan::Plan;
 use cxlab_system::system::{Node, RecordOptions, System};
 
-/// Largest number of requests that arrived later than a request of the
-/// log but got their turn earlier.
+/// Largest number of requests that arrived later than a request of the log but got their turn earlier.
 ///
 /// # Panics
 /// If a request gets its turn without having waited, or still waits at the end.
@@ -45,9 +44,8 @@ struct Waiting {
     overtaken: BTreeMap<usize, usize>,
 }
 
-/// Largest number of messages that one input sent past another's head for the same
-/// output, class and virtual channel. The system runs event by event, and each of
-/// its switches is examined in between.
+/// Largest number of messages that one input sent past another's head for the same output, class and virtual channel.
+/// The system runs event by event, and each of its switches is examined in between.
 pub fn most_sent_past_a_head(plan: &Plan) -> usize {
     let notes = RecordOptions::default();
     let Ok(mut system) = System::build(plan, plan.scenario.seed, notes) else {

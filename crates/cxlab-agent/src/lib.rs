@@ -1,6 +1,5 @@
-//! What all components that issue requests share, on the host and on the device: request
-//! accounting, links, and the requester's view of the address space. Passive: the owning
-//! component handles all events.
+//! What all components that issue requests share, on the host and on the device: request accounting, links, and the
+//! requester's view of the address space. Passive: the owning component handles all events.
 
 mod access;
 mod address_map;

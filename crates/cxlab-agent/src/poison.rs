@@ -27,8 +27,7 @@ impl PoisonedLines {
         self.lines(|lines| lines.contains(&line))
     }
 
-    /// Records whether a line that memory supplies is poison. No cache had the line, so that
-    /// is its newest value.
+    /// Records whether a line that memory supplies is poison. No cache had the line, so that is its newest value.
     pub fn supplied(&self, line: LineAddr, poison: bool) {
         self.lines(|lines| match poison {
             true => lines.insert(line),
@@ -36,9 +35,8 @@ impl PoisonedLines {
         });
     }
 
-    /// Whether an access that takes effect consumes poison. A store of the whole line clears the
-    /// poison, a smaller store leaves it, and neither consumes it. Prefetches, flushes, write-backs
-    /// and demotions consume none.
+    /// Whether an access that takes effect consumes poison. A store of the whole line clears the poison, a smaller
+    /// store leaves it, and neither consumes it. Prefetches, flushes, write-backs and demotions consume none.
     pub fn is_consumed(&self, access: &Access) -> bool {
         let line = access.line();
         match access.kind {

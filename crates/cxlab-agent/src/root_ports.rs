@@ -62,9 +62,8 @@ impl RootPorts {
         }
     }
 
-    /// Whether the number of queued messages has reached the limit for issuing. With
-    /// ordered messages and several root ports the limit is one: a queued message could be
-    /// overtaken at another port.
+    /// Whether the number of queued messages has reached the limit for issuing. With ordered messages and several root
+    /// ports the limit is one: a queued message could be overtaken at another port.
     #[inline]
     pub fn is_full(&self) -> bool {
         let limit = match self.in_order && self.ports.len() > 1 {

@@ -1,17 +1,15 @@
 //! Data of memory that several hosts map without hardware coherence (HDM-H in shared regions).
 //!
-//! Each host has an image of its own, which stands for its caches and its own memory. The
-//! device-held data of shared regions are a further image, which only the devices access. A line's
-//! bytes cross between the two images with the messages that carry the line. A write takes the line
-//! from the host's image when the line leaves the host's caches. A read copies the device's line
-//! when the device's medium accepts the request. So a host sees another host's store only after the
-//! writer has written the line back and the reader has dropped its own copy. Software on such
-//! memory has to do the same flushes as on real hardware.
+//! Each host has an image of its own, which stands for its caches and its own memory. The device-held data of shared
+//! regions are a further image, which only the devices access. A line's bytes cross between the two images with the
+//! messages that carry the line. A write takes the line from the host's image when the line leaves the host's caches. A
+//! read copies the device's line when the device's medium accepts the request. So a host sees another host's store only
+//! after the writer has written the line back and the reader has dropped its own copy. Software on such memory has to
+//! do the same flushes as on real hardware.
 //!
-//! Messages carry no bytes. In transit the bytes have an address given by requester and tag. Only
-//! the message passes the right to access that address, and the message takes at least a wire's
-//! latency, so no other component accesses the bytes meanwhile (`cxlab_workload::image` explains
-//! why that is deterministic).
+//! Messages carry no bytes. In transit the bytes have an address given by requester and tag. Only the message passes
+//! the right to access that address, and the message takes at least a wire's latency, so no other component accesses
+//! the bytes meanwhile (`cxlab_workload::image` explains why that is deterministic).
 
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr};
@@ -86,14 +84,12 @@ pub struct DeviceSharedMemory {
     pub memory: SharedMemory,
     /// Edge port of the device.
     pub device: PortId,
-    /// Hosts whose messages carry bytes, each with the range of DPAs that it shares:
-    /// first, and end (exclusive).
+    /// Hosts whose messages carry bytes, each with the range of DPAs that it shares: first, and end (exclusive).
     pub hosts: Vec<(PortId, Dpa, Dpa)>,
 }
 
 impl DeviceSharedMemory {
-    /// Moves the bytes of a request when the medium accepts it. Requests outside the
-    /// shared ranges move none.
+    /// Moves the bytes of a request when the medium accepts it. Requests outside the shared ranges move none.
     pub fn access(&self, dpa: Dpa, write: bool, request: &Message) {
         let is_part = |(host, first, end): &(PortId, Dpa, Dpa)| {
             *host == request.source && (*first..*end).contains(&dpa)

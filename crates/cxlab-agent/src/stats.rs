@@ -25,8 +25,7 @@ pub const STAGE_NAMES: [&str; 13] = [
     "media",
 ];
 
-/// Positions in [`StageTimes`] of the queueing stages, in which a request waits for a buffer slot,
-/// credits or a link.
+/// Positions in [`StageTimes`] of the queueing stages, in which a request waits for a buffer slot, credits or a link.
 pub const QUEUES: [usize; 5] = [HOST_QUEUE, CREDITS, SWITCH_QUEUE, DEVICE_QUEUE, MEDIA_QUEUE];
 
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].

@@ -1,9 +1,8 @@
 //! A wire: its load by the messages that it carries, and their wait for it.
 //!
-//! The capacity follows from the flit packer's closed forms ([`efficiency`]) or from the sizes of
-//! packets. A message that finds the wire busy waits for the end of the current flit or packet,
-//! on average half of its time. [`crate::solve`] adds the wait for messages that are queued in
-//! front of it.
+//! The capacity follows from the flit packer's closed forms ([`efficiency`]) or from the sizes of packets. A message
+//! that finds the wire busy waits for the end of the current flit or packet, on average half of its time.
+//! [`crate::solve`] adds the wait for messages that are queued in front of it.
 
 use cxlab_engine::units::Picos;
 use cxlab_link::{Duplex, LinkParams, Transmission, Transmitter};
@@ -45,8 +44,7 @@ pub struct WireLoad {
     pub packed: f64,
     /// Part of the time for which the wire is busy; flits that leave half empty count whole.
     pub busy: f64,
-    /// Part of the time for which flits are on the wire, each counted once: `busy` without the time
-    /// lost to errors.
+    /// Part of the time for which flits are on the wire, each counted once: `busy` without the time lost to errors.
     pub(crate) sent: f64,
     /// Flits (or packets) per picosecond.
     pub(crate) flits: f64,
@@ -196,10 +194,9 @@ impl Wire {
         (rates[class] * self.credit_round[class] + waiting) / self.credits[class]
     }
 
-    /// Mean time until the current flit or packet is sent, as a message finds it that arrives at
-    /// any time while others come at the rates `others`. The message's own retransmissions are
-    /// included. `flits` is the flit rate of all messages, the host's own too: a retransmission
-    /// stalls every flit behind it.
+    /// Mean time until the current flit or packet is sent, as a message finds it that arrives at any time while others
+    /// come at the rates `others`. The message's own retransmissions are included. `flits` is the flit rate of all
+    /// messages, the host's own too: a retransmission stalls every flit behind it.
     pub(crate) fn residual(&self, others: &ClassRates, flits: f64) -> f64 {
         let front = match self.flit {
             Some((_, time)) => self.load(others).sent * time / 2.0,

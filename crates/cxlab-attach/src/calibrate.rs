@@ -12,9 +12,8 @@ use crate::sys::{self, Block, Breakpoint};
 
 /// Bytes of memory over which the latency is measured.
 const BYTES: usize = 128 << 20;
-/// Number of steps timed together, and number of such rounds. The median of the rounds
-/// counts. So a program sees the same neighbours, but is not charged for times in which
-/// others have its processor.
+/// Number of steps timed together, and number of such rounds. The median of the rounds counts. So a program sees the
+/// same neighbours, but is not charged for times in which others have its processor.
 const STEPS: usize = 5_000;
 const ROUNDS: usize = 101;
 /// Bytes of last level cache in a guest (*assumed*). The hypervisor shows the cache of the whole
@@ -32,8 +31,7 @@ pub struct Latency {
     pub large_ns: f64,
 }
 
-/// Measures the latency of this machine's memory with a chain of pointers. `None` if there is no
-/// free memory for it.
+/// Measures the latency of this machine's memory with a chain of pointers. `None` if there is no free memory for it.
 pub fn latency() -> Option<Latency> {
     Some(Latency {
         small_ns: chase(false)?,
@@ -61,8 +59,7 @@ fn make_walk(words: &mut [u64]) {
 /// Time of one step of `walks` parallel walks, in nanoseconds: the median of the rounds.
 fn time_chases(words: &[u64], walks: usize, most: usize) -> Option<f64> {
     let lines = words.len() / 8;
-    // The walks start at addresses that differ in all bits, so that they do not share
-    // one set or bank.
+    // The walks start at addresses that differ in all bits, so that they do not share one set or bank.
     let mut at: Vec<usize> = (0..walks)
         .map(|walk| (walk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % lines * 8)
         .collect();
@@ -175,9 +172,8 @@ fn median(mut rounds: Vec<f64>) -> f64 {
 /// Numbers of parallel walks that are tried. The largest overlap counts.
 const WALKS: [usize; 6] = [4, 8, 12, 16, 24, 32];
 
-/// Measures the overlap of misses on this machine without counters: how much faster independent
-/// chains of misses are together than one by one, and how much faster a stream is than a chain.
-/// `None` if there is no free memory for it.
+/// Measures the overlap of misses on this machine without counters: how much faster independent chains of misses are
+/// together than one by one, and how much faster a stream is than a chain. `None` if there is no free memory for it.
 pub fn overlap(latency: &Latency) -> Option<Overlap> {
     let mut block = Block::new(BYTES, true)?;
     let words = block.words();
@@ -259,8 +255,7 @@ impl Lines {
     }
 }
 
-/// Overlap from the times of a single miss, of a step of several parallel walks, and of a
-/// line of a stream.
+/// Overlap from the times of a single miss, of a step of several parallel walks, and of a line of a stream.
 fn overlap_of(miss_ns: f64, steps: &[(usize, f64)], line_ns: f64) -> Overlap {
     let together = |(walks, step): &(usize, f64)| *walks as f64 * miss_ns / step;
     let misses = steps.iter().map(together).fold(1.0, f64::max);
@@ -279,9 +274,8 @@ pub fn window() -> (u32, &'static str) {
     window_of(&info)
 }
 
-/// Entries of the reorder buffer. Intel: Optimization Reference Manual (248966), the tables of
-/// Skylake, Ice Lake (Sunny Cove) and Golden Cove. AMD: Software Optimization Guides for Families
-/// 17h, 19h and 1Ah, retire control unit.
+/// Entries of the reorder buffer. Intel: Optimization Reference Manual (248966), the tables of Skylake, Ice Lake (Sunny
+/// Cove) and Golden Cove. AMD: Software Optimization Guides for Families 17h, 19h and 1Ah, retire control unit.
 fn window_of(info: &str) -> (u32, &'static str) {
     let field = |name: &str| processor_field(info, name);
     let number = |name: &str| field(name).and_then(|value| value.parse::<u32>().ok());

@@ -1,12 +1,11 @@
 //! How many lines a program uses of the pages that it touches.
 //!
-//! The kernel marks touched pages, and a program may use one line of each or all 64. A window shows a
-//! few hundred lines. If two windows touch the same page, they touch the same line of it by chance
-//! alone where the program uses all lines of the page without order, and always where it uses one. So
-//! the number of pairs of lines in the same page, over the number of pairs that are the same line, is
-//! the mean number of lines that the program uses of such a page. (Two samples that catch the same
-//! animals tell their number in this way: Z. Schnabel, "The Estimation of the Total Fish Population
-//! of a Lake", American Mathematical Monthly, 1938.)
+//! The kernel marks touched pages, and a program may use one line of each or all 64. A window shows a few hundred
+//! lines. If two windows touch the same page, they touch the same line of it by chance alone where the program uses all
+//! lines of the page without order, and always where it uses one. So the number of pairs of lines in the same page,
+//! over the number of pairs that are the same line, is the mean number of lines that the program uses of such a page.
+//! (Two samples that catch the same animals tell their number in this way: Z. Schnabel, "The Estimation of the Total
+//! Fish Population of a Lake", American Mathematical Monthly, 1938.)
 //!
 //! Pages that a program uses more often than others are seen twice more often. The number of pairs in
 //! the same page says of how many pages that is true; all lines of the other pages count as used.
@@ -53,8 +52,8 @@ impl Density {
     }
 
     /// Number of lines that a program uses in `pages` touched pages of `page_lines` lines. `None` if the windows do not
-    /// show that fewer than all lines of the pages are used. One pair suffices if the program's speed shows it too
-    /// (`doubtful`).
+    /// show that fewer than all lines of the pages are used. If the
+    /// program's speed shows it too (`doubtful`), one pair suffices.
     pub fn used(&self, pages: f64, page_lines: u64, doubtful: bool) -> Option<f64> {
         let pairs = self.pairs(page_lines)?;
         let (least, line) = match doubtful {

@@ -1,18 +1,16 @@
 //! Estimates delay from windows and CPU time.
 //!
-//! The recent windows of a program say, block by block, how many latencies the program waits for
-//! and how many lines it moves. Time stands in for an instruction count: a block takes the longer
-//! of its computing time and of its lines' time on this machine, measured for as much memory as the
-//! program uses. So a nanosecond of CPU time holds as many blocks as fit. With a more distant pool
-//! each wait for that pool takes longer by the added latency, and so does the block, as far as
-//! computing does not hide it.
+//! The recent windows of a program say, block by block, how many latencies the program waits for and how many lines it
+//! moves. Time stands in for an instruction count: a block takes the longer of its computing time and of its lines'
+//! time on this machine, measured for as much memory as the program uses. So a nanosecond of CPU time holds as many
+//! blocks as fit. With a more distant pool each wait for that pool takes longer by the added latency, and so does the
+//! block, as far as computing does not hide it.
 //!
-//! Once a window has been in some code, the instruction pointer suffices to know what the program
-//! is doing. So the pointer is sampled much more often than windows are taken. A sample stands for
-//! the CPU time nearest to it ([`UnpricedTime`]): of the time between two samples, the first half
-//! belongs to the first. That time has the price of the last windows of the same code, and of no
-//! other code, because a program that changes its behaviour executes other code. Two profiles
-//! (shares of instructions by line of code) are of the same code if they have half in common.
+//! Once a window has been in some code, the instruction pointer suffices to know what the program is doing. So the
+//! pointer is sampled much more often than windows are taken. A sample stands for the CPU time nearest to it
+//! ([`UnpricedTime`]): of the time between two samples, the first half belongs to the first. That time has the price of
+//! the last windows of the same code, and of no other code, because a program that changes its behaviour executes other
+//! code. Two profiles (shares of instructions by line of code) are of the same code if they have half in common.
 //!
 //! T. Sherwood et al., "Automatically Characterizing Large Scale Program Behavior", ASPLOS 2002,
 //! distinguish phases by code. A. Dhodapkar and J. Smith, "Managing Multi-Configuration Hardware
@@ -29,28 +27,24 @@ use crate::reuse::WindowTrace;
 /// Properties of this machine that the estimate needs.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Machine {
-    /// Latency of this machine's own memory, in nanoseconds. The added latency of a pool
-    /// is relative to it.
+    /// Latency of this machine's own memory, in nanoseconds. The added latency of a pool is relative to it.
     pub local_ns: f64,
     /// Time that a program waits for a miss in local memory, in nanoseconds.
     pub wait_ns: f64,
-    /// Measured time of its lines on this machine, including page table walks and hits in
-    /// caches here. This time determines how many lines a time holds. `None` if lines take
-    /// the time that the model says.
+    /// Measured time of its lines on this machine, including page table walks and hits in caches here. This time
+    /// determines how many lines a time holds. `None` if lines take the time that the model says.
     pub here: Option<LocalLineTime>,
     /// Time of an instruction that does not wait for memory, in nanoseconds.
     pub base_ns: f64,
 }
 
-/// Time of an instruction that does not wait for memory, in nanoseconds (*assumed*: two a
-/// cycle at 2 GHz).
+/// Time of an instruction that does not wait for memory, in nanoseconds (*assumed*: two a cycle at 2 GHz).
 pub const BASE_NS: f64 = 0.25;
 /// Number of windows that count of the same code, the most recent ones (*assumed*).
 pub(crate) const RECENT_WINDOWS: usize = 4;
 /// Least share that two profiles of the same code have in common.
 const MIN_COMMON_SHARE: f64 = 0.5;
-/// Number of pieces of code that are remembered. The least
-/// recently seen one is evicted (*assumed*).
+/// Number of pieces of code that are remembered. The least recently seen one is evicted (*assumed*).
 const MAX_PHASES: usize = 64;
 
 /// Halvings of the interval in which a chance is searched: to 1/1024.
@@ -176,8 +170,7 @@ pub struct Estimate {
     chance: f64,
     /// The blocks of each window in order, with the share of them that was seen.
     windows: Vec<(f64, Vec<BlockUse>)>,
-    /// Time of all blocks on the model's machine with local latency; `whole_ns`
-    /// includes blocks that do not wait.
+    /// Time of all blocks on the model's machine with local latency; `whole_ns` includes blocks that do not wait.
     local_ns: f64,
     whole_ns: f64,
     /// Reciprocal of the CPU time of all blocks, in 1/ns.
@@ -458,8 +451,7 @@ pub fn fitting(most: f64, most_ns: f64, of: impl Fn(f64) -> Option<Estimate>) ->
     low
 }
 
-/// Probability that a line of a working set is not in the last level cache, for
-/// uses in random order.
+/// Probability that a line of a working set is not in the last level cache, for uses in random order.
 pub fn chance(used: u64, llc_bytes: u64) -> f64 {
     if used <= llc_bytes {
         return 0.0;

@@ -1,18 +1,15 @@
-//! Extrapolation of a window from the instructions that were stepped over to as many
-//! as the model needs.
+//! Extrapolation of a window from the instructions that were stepped over to as many as the model needs.
 //!
-//! A single step takes tens of microseconds. So a window may be shorter than a reorder buffer, and
-//! see a fourth of a page of a stream. Without extrapolation, overlapping misses would be split: a
-//! block of 100 instructions waits as long for its few misses as a whole block for many. And
-//! whether a window sees the first line of a page would be chance. So the window is assumed to go
-//! on in the same way: its instructions repeat with continued addresses.
+//! A single step takes tens of microseconds. So a window may be shorter than a reorder buffer, and see a fourth of a
+//! page of a stream. Without extrapolation, overlapping misses would be split: a block of 100 instructions waits as
+//! long for its few misses as a whole block for many. And whether a window sees the first line of a page would be
+//! chance. So the window is assumed to go on in the same way: its instructions repeat with continued addresses.
 //!
-//! Where nearly all instructions belong to a loop, whole rounds of the loop are repeated, from an
-//! instruction to its next visit. An instruction with a constant stride continues with that stride.
-//! Other instructions touch new lines where they touched new ones, in the same pools and at the
-//! same distances from each other. Lines that were touched before the window, and those that
-//! the program uses all the time, stay cached. Where
-//! there is no loop, the whole window repeats, in new lines.
+//! Where nearly all instructions belong to a loop, whole rounds of the loop are repeated, from an instruction to its
+//! next visit. An instruction with a constant stride continues with that stride. Other instructions touch new lines
+//! where they touched new ones, in the same pools and at the same distances from each other. Lines that were touched
+//! before the window, and those that the program uses all the time, stay cached. Where there is no loop, the whole
+//! window repeats, in new lines.
 //!
 //! Left out: the end of a loop and of an array. Windows begin anywhere, so the share of windows
 //! that see the end is the share of time that the program spends there.
@@ -26,15 +23,13 @@ use crate::model::{Step, Touch, Window, WindowUse};
 /// of blocks, and some tens of pages of a stream in four windows).
 const MIN_INSTRUCTIONS: u64 = 1 << 14;
 const MIN_BLOCKS: u64 = 8;
-/// Share of a window's instructions inside a loop from which on the window counts
-/// as a loop (*assumed*).
+/// Share of a window's instructions inside a loop from which on the window counts as a loop (*assumed*).
 const LOOP_SHARE: f64 = 0.9;
 /// Number of strides that an instruction must show if they are longer than a page. At least half of
 /// its strides must be equal.
 const STRIDES: usize = 3;
 const PAGE: i64 = 4096;
-/// Programs use addresses below 2^`ADDRESS_BITS`. Higher address bits tell the lines of
-/// one repetition from another's.
+/// Programs use addresses below 2^`ADDRESS_BITS`. Higher address bits tell the lines of one repetition from another's.
 const ADDRESS_BITS: u32 = 48;
 
 /// How an access continues in each repetition.
@@ -186,8 +181,7 @@ fn is_second(step: &Step, at: usize) -> bool {
     at > 0 && address.is_multiple_of(64) && address / 64 == step.touches[at - 1].address / 64 + 1
 }
 
-/// By instruction and access: the distance that it advances in the rounds, if
-/// its stride is constant.
+/// By instruction and access: the distance that it advances in the rounds, if its stride is constant.
 fn distances(steps: &[Step], rounds: &Range<usize>) -> HashMap<(u64, usize), u64> {
     let mut visits: BTreeMap<(u64, usize), Vec<(usize, u64)>> = BTreeMap::new();
     for (number, step) in steps.iter().enumerate() {
@@ -284,8 +278,7 @@ mod tests {
         assert_eq!(loads(&window.finish()), 0.0);
     }
 
-    /// A loop's instruction sometimes crosses a line's end and touches two lines. Both lines
-    /// continue with the others.
+    /// A loop's instruction sometimes crosses a line's end and touches two lines. Both lines continue with the others.
     #[test]
     fn accesses_of_two_lines_go_on_together() {
         let round = |round: u64| {
@@ -331,8 +324,7 @@ mod tests {
         }
     }
 
-    /// One step of a chain in one pool per three steps of another chain in the other
-    /// pool: whole rounds repeat.
+    /// One step of a chain in one pool per three steps of another chain in the other pool: whole rounds repeat.
     #[test]
     fn each_step_of_a_chain_waits_in_its_pool() {
         let round = |round: u64| {
@@ -359,8 +351,7 @@ mod tests {
         assert!((waits / other - 1.0).abs() < 0.02, "{waits} {other}");
     }
 
-    /// Without a loop, lines touched before stay cached, and new lines are new
-    /// again in each repetition.
+    /// Without a loop, lines touched before stay cached, and new lines are new again in each repetition.
     #[test]
     fn code_without_a_loop_is_repeated_in_new_lines() {
         let step = |code: u64, line: u64| Step::load(line * 4096, &[1], &[2]).at(code);

@@ -1,5 +1,4 @@
-//! Interface to the analytic form of the fabric model, which gives latency and bandwidth
-//! of the CXL system.
+//! Interface to the analytic form of the fabric model, which gives latency and bandwidth of the CXL system.
 
 /// Traffic that a program demands of one pool.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -36,18 +35,15 @@ pub fn in_flight(demand: &[Demand], reads: f64) -> f64 {
 pub struct PoolResponse {
     /// Latency of a read at that demand, measured at the core.
     pub latency_ns: f64,
-    /// Time that the fabric needs for the lines, divided by the time in which the program requested
-    /// them. At least 1.
+    /// Time that the fabric needs for the lines, divided by the time in which the program requested them. At least 1.
     pub stretch: f64,
 }
 
-/// The pools of a CXL system, as the program's host sees them. Pool 0 is the host's own memory;
-/// others are devices.
+/// The pools of a CXL system, as the program's host sees them. Pool 0 is the host's own memory; others are devices.
 pub trait Fabric {
     /// Names of the pools, in order of their numbers.
     fn pools(&self) -> Vec<String>;
-    /// Number of the pool that holds byte `offset` of CXL memory (taken modulo the
-    /// size of CXL memory).
+    /// Number of the pool that holds byte `offset` of CXL memory (taken modulo the size of CXL memory).
     fn pool_of(&self, offset: u64) -> usize;
     /// Response of each pool at a demand, for a program with at most `in_flight` lines in flight.
     /// The demand of pool 0 is ignored.

@@ -1,9 +1,8 @@
 //! Attaching uses two processes: the command, which the user sees, and the guard, which traces.
 //!
-//! Only the guard touches the program. The guard ends when the command does, however the command
-//! ends: the kernel signals the parent's death, and the guard checks its parent's process
-//! number. Tracing ends with the guard, so no thread stays stopped. The command writes the
-//! report that the guard sends.
+//! Only the guard touches the program. The guard ends when the command does, however the command ends: the kernel
+//! signals the parent's death, and the guard checks its parent's process number. Tracing ends with the guard, so no
+//! thread stays stopped. The command writes the report that the guard sends.
 
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Read, Write};
@@ -383,9 +382,8 @@ fn find(word: &str) -> Result<(), AttachError> {
     exists.then_some(()).ok_or_else(why)
 }
 
-/// Traces every thread of a running process. It rescans for threads that began meanwhile,
-/// until a scan finds none. The start time of the process proves that the number still
-/// means the same process.
+/// Traces every thread of a running process. It rescans for threads that began meanwhile, until a scan finds none. The
+/// start time of the process proves that the number still means the same process.
 fn seize_all(pid: Tid, tracer: &mut Tracer<'_>) -> Result<(), AttachError> {
     let gone = |_| AttachError::Trace(format!("{pid}: there is no such process"));
     let before = maps::stat(pid).map_err(gone)?;

@@ -19,7 +19,7 @@ fn read(path: &str) -> io::Result<String> {
 /// A mapping of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    /// Address range.
+    /// Addresses of the mapping.
     pub region: Region,
     /// Whether the process may read the mapping, and whether it may execute it.
     pub readable: bool,
@@ -150,8 +150,7 @@ fn valid<T>(said: Option<T>) -> io::Result<T> {
     said.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Nanoseconds of a clock tick in `/proc`: Linux has 100 ticks a
-/// second on x86-64 (`sysconf(_SC_CLK_TCK)`).
+/// Nanoseconds of a clock tick in `/proc`: Linux has 100 ticks a second on x86-64 (`sysconf(_SC_CLK_TCK)`).
 const TICK_NS: u64 = 10_000_000;
 
 /// Resources that a thread has used so far.
@@ -176,8 +175,7 @@ pub fn usage(tid: Tid) -> io::Result<ThreadUsage> {
 /// Fields of `/proc/PID/stat` of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
-    /// Start time in clock ticks since boot. Together with the process number
-    /// it identifies one process for ever.
+    /// Start time in clock ticks since boot. Together with the process number it identifies one process for ever.
     pub began: u64,
     /// CPU time in user space, in clock ticks.
     pub user: u64,
@@ -200,8 +198,7 @@ fn stat_of(path: &str) -> io::Result<Stat> {
     valid(parse_stat(&read(path)?))
 }
 
-/// The name in parentheses may hold any character, so the fields are counted
-/// from the last parenthesis.
+/// The name in parentheses may hold any character, so the fields are counted from the last parenthesis.
 fn parse_stat(text: &str) -> Option<Stat> {
     let fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let fields: Vec<&str> = fields.collect();

@@ -1,5 +1,4 @@
-//! Keeps what was measured of this machine in the user's cache folder, so that a run need not measure
-//! for two seconds.
+//! Keeps what was measured of this machine in the user's cache folder, so that a run need not measure for two seconds.
 //!
 //! A file is used if it is of this machine, and complete. The machine is known by its processor,
 //! microcode, number of processors, kernel, and whether it is a guest. A file that another user

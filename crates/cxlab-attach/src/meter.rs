@@ -310,7 +310,6 @@ impl OpenEvents {
         matches!(self, OpenEvents::Addresses(_))
     }
 
-    /// Whether the event counts lines.
     pub(crate) fn count_lines(&self) -> bool {
         matches!(self, OpenEvents::Lines(_))
     }

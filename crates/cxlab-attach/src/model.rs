@@ -4,13 +4,12 @@
 //! not touched before counts as a miss, unless the program uses it all the time ([`crate::reuse`]).
 //! ([`crate::estimate`] decides how many of those the last level cache holds.)
 //!
-//! Misses overlap within a block, which is a reorder buffer's worth of instructions. The program
-//! waits for the longest chain of misses whose addresses depend on each other's data, according to
-//! the registers. Or it waits for all misses of the block to pass the line fill buffers, if that
-//! takes longer. A line that follows two neighbours in its page is prefetched, and costs only what
-//! the prefetcher does not hide. A store reads its line first and occupies its reorder buffer entry
-//! until that line arrives, as in the event engine's core. Computing overlaps with waiting, so a
-//! block takes the longer of the two.
+//! Misses overlap within a block, which is a reorder buffer's worth of instructions. The program waits for the longest
+//! chain of misses whose addresses depend on each other's data, according to the registers. Or it waits for all misses
+//! of the block to pass the line fill buffers, if that takes longer. A line that follows two neighbours in its page is
+//! prefetched, and costs only what the prefetcher does not hide. A store reads its line first and occupies its reorder
+//! buffer entry until that line arrives, as in the event engine's core. Computing overlaps with waiting, so a block
+//! takes the longer of the two.
 //!
 //! This is interval analysis (S. Eyerman et al., "A Mechanistic Performance Model for Superscalar
 //! Out-of-Order Processors", ACM TOCS 2009) on sampled windows.
@@ -34,10 +33,9 @@ pub struct Overlap {
 }
 
 impl Default for Overlap {
-    /// Values used if nothing was measured. A reorder buffer of 256 entries (Zen 3: AMD, Software
-    /// Optimization Guide for Family 19h; Skylake has 224, Golden Cove 512: Intel, Optimization
-    /// Reference Manual). 12 line fill buffers of the first-level cache and 16 of the second-level
-    /// cache (Skylake, Intel manual).
+    /// Values used if nothing was measured. A reorder buffer of 256 entries (Zen 3: AMD, Software Optimization Guide
+    /// for Family 19h; Skylake has 224, Golden Cove 512: Intel, Optimization Reference Manual). 12 line fill buffers of
+    /// the first-level cache and 16 of the second-level cache (Skylake, Intel manual).
     fn default() -> Overlap {
         Overlap {
             window: 256,
@@ -157,10 +155,9 @@ pub struct BlockUse {
 }
 
 impl BlockUse {
-    /// Time that the block waits for memory if the pools have these latencies and each line misses
-    /// with probability `chance`. That is the longer of the longest chain and of the time in the
-    /// fill buffers, times `chance`. It is at least the time of one miss, times the
-    /// probability that any load or store misses.
+    /// Time that the block waits for memory if the pools have these latencies and each line misses with probability
+    /// `chance`. That is the longer of the longest chain and of the time in the fill buffers, times `chance`. It is at
+    /// least the time of one miss, times the probability that any load or store misses.
     pub fn wait(&self, latency: &[f64], chance: f64) -> f64 {
         let buffers = sum_of(&self.fill_time, latency);
         self.longest(self.chain(latency), buffers, latency, chance)
@@ -449,8 +446,7 @@ impl Window {
         }
     }
 
-    /// Adds the next instruction. `find` gives the pool of an address, or `None` if the
-    /// access does not miss.
+    /// Adds the next instruction. `find` gives the pool of an address, or `None` if the access does not miss.
     pub fn step(&mut self, step: &Step, find: &mut dyn FnMut(u64) -> Option<usize>) {
         if self.lead_in > 0 {
             self.lead_in -= 1;
@@ -532,12 +528,10 @@ impl Window {
             return base;
         };
         if self.block.begun && !prefetched && self.block.result.nodes.is_empty() {
-            // Prefetched lines alone fill no reorder buffer, and such a block
-            // has no dependent misses.
+            // Prefetched lines alone fill no reorder buffer, and such a block has no dependent misses.
             self.end_block();
         }
-        // A line that is stored to is read first. If its write-back is not reported,
-        // it counts at once.
+        // A line that is stored to is read first. If its write-back is not reported, it counts at once.
         self.result.pools[pool].reads += 1.0;
         if touch.write && self.keeps {
             self.write_back(pool);

@@ -15,9 +15,8 @@ use crate::fabric::Fabric;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// From this address on, mappings are made from the top down. On x86-64 Linux, programs and their
-/// heaps begin in the middle third of 47 bits, and `mmap_base` is below the stack. Both are moved
-/// by some TiB at random.
+/// From this address on, mappings are made from the top down. On x86-64 Linux, programs and their heaps begin in the
+/// middle third of 47 bits, and `mmap_base` is below the stack. Both are moved by some TiB at random.
 const TOP_DOWN_START: u64 = 0x6800_0000_0000;
 
 /// Policy that splits a program's memory into local and CXL memory.
@@ -25,8 +24,7 @@ const TOP_DOWN_START: u64 = 0x6800_0000_0000;
 pub enum Placement {
     /// All memory is CXL memory.
     Cxl,
-    /// The first bytes, in the order of mapping, are the host's own memory, and the
-    /// rest is CXL memory.
+    /// The first bytes, in the order of mapping, are the host's own memory, and the rest is CXL memory.
     LocalFirst(u64),
     /// Alternates between pages of the host's own memory and pages of CXL memory, in these numbers.
     Interleave(u32, u32),
@@ -323,8 +321,7 @@ mod tests {
         assert_eq!(place(&layout, 14), Some(MemoryPlace::Cxl(0)));
         assert_eq!(place(&layout, 15), Some(MemoryPlace::Cxl(PAGE)));
         assert_eq!(place(&layout, 16), None);
-        // A hole is unmapped: what remains keeps its place, and new mappings take
-        // the freed local pages.
+        // A hole is unmapped: what remains keeps its place, and new mappings take the freed local pages.
         layout.update(&[region(12, 13), region(15, 16), region(20, 23)]);
         assert_eq!(place(&layout, 10), None);
         assert_eq!(place(&layout, 12), Some(MemoryPlace::Local));

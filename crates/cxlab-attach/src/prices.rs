@@ -19,8 +19,7 @@ use crate::thread::{SpentTime, Thread};
 const FABRIC_INTERVAL: Duration = Duration::from_millis(100);
 /// Most samples that wait for more windows (*assumed*: some tenths of a second of a thread's time).
 const MOST_WAITING: usize = 128;
-/// Reciprocal of the least share of time that a program is assumed to run, even if it
-/// is nearly always held.
+/// Reciprocal of the least share of time that a program is assumed to run, even if it is nearly always held.
 const MOST_HELD: f64 = 1000.0;
 /// Width of a slowdown's interval relative to its lower end, above which more first windows are taken (*assumed*).
 const UNCERTAIN_WIDTH: f64 = 0.1;
@@ -39,11 +38,11 @@ pub(crate) struct TimeByMethod {
 /// CPU time in nanoseconds by the rule that decided the miss rate, except touched pages.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct JudgedNs {
-    /// Rule [`MissRule::Lines`].
+    /// By the rule [`MissRule::Lines`].
     pub(crate) lines: f64,
-    /// Rule [`MissRule::Reuse`].
+    /// By the rule [`MissRule::Reuse`].
     pub(crate) reuse: f64,
-    /// Rule [`MissRule::Time`].
+    /// By the rule [`MissRule::Time`].
     pub(crate) time: f64,
 }
 
@@ -302,8 +301,7 @@ impl<'a> Prices<'a> {
         thread.computed_ns += ns as u64;
         let [delay, least, most] = known.delay(&self.answers, self.number);
         let estimate = &known.estimate;
-        // The model's rates are by CPU time, so the instructions are converted to the CPU time
-        // that the model gives.
+        // The model's rates are by CPU time, so the instructions are converted to the CPU time that the model gives.
         let user_of = |estimate: &Estimate| match instructions {
             Some(instructions) => instructions * estimate.instruction_ns(),
             None => ns,

@@ -1,5 +1,4 @@
-//! State of a followed process: placement of its memory, memory use of its code, and size
-//! of its working set.
+//! State of a followed process: placement of its memory, memory use of its code, and size of its working set.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -238,8 +237,7 @@ impl Process {
         }
     }
 
-    /// Scans the mappings if the last scan is too old, so that new mappings are placed in
-    /// the order of mapping.
+    /// Scans the mappings if the last scan is too old, so that new mappings are placed in the order of mapping.
     pub(crate) fn refresh_maps(&mut self) {
         let began = Instant::now();
         if began < self.next_maps {

@@ -1,15 +1,13 @@
 //! Counts the instructions that a thread executes natively, without a hardware counter.
 //!
-//! A loop advances registers: counters and pointers. A window shows all registers at every
-//! instruction. So it shows which registers only move in one direction, and by how much in how many
-//! instructions ([`advances`]). Between two samples of a thread in that code, the difference of
-//! such a register gives the number of instructions.
+//! A loop advances registers: counters and pointers. A window shows all registers at every instruction. So it shows
+//! which registers only move in one direction, and by how much in how many instructions ([`advances`]). Between two
+//! samples of a thread in that code, the difference of such a register gives the number of instructions.
 //!
-//! A register of an inner loop may have restarted between two samples. If it restarts less often
-//! than samples are taken, the register moves in the wrong direction now and then. If it restarts
-//! more often, that happens in about every second interval. So a register counts if it moved in the
-//! right direction in three of four of the last intervals. Samples are taken more often, down to 1
-//! ms apart, as far as that needs (`Tally`).
+//! A register of an inner loop may have restarted between two samples. If it restarts less often than samples are
+//! taken, the register moves in the wrong direction now and then. If it restarts more often, that happens in about
+//! every second interval. So a register counts if it moved in the right direction in three of four of the last
+//! intervals. Samples are taken more often, down to 1 ms apart, as far as that needs (`Tally`).
 //!
 //! Of several counting registers, the one with the smallest count is used, because a pointer that
 //! jumps to another array moves too far. Code that cannot be counted gets the pace of the code
@@ -52,8 +50,7 @@ const JUMP_FACTOR: f64 = 8.0;
 const MAX_JUMPS: u32 = 2;
 /// Least CPU time of an interval that is counted, in nanoseconds.
 const LEAST_NS: f64 = 200e3;
-/// Time between samples at level 0. Each level doubles it. At the last level, no samples
-/// are taken for counting.
+/// Time between samples at level 0. Each level doubles it. At the last level, no samples are taken for counting.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 const LEVELS: u32 = 3;
 /// Number of intervals in the history of a register, and fewest that decide. A fourth of `MAX_INTERVALS` intervals may
@@ -216,8 +213,7 @@ struct CountedInterval {
 }
 
 impl CountedInterval {
-    /// Whether the register moved in the right direction, and not farther
-    /// than any processor executes.
+    /// Whether the register moved in the right direction, and not farther than any processor executes.
     fn is_right(&self, cpu_ns: f64) -> bool {
         self.instructions > 0.0 && self.instructions <= MOST_PER_NS * cpu_ns
     }
@@ -358,8 +354,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Adds a window of the code. A window without a counting register was too
-    /// short and is ignored.
+    /// Adds a window of the code. A window without a counting register was too short and is ignored.
     pub fn add(&mut self, advances: Vec<Advance>) {
         if advances.is_empty() {
             return;
@@ -414,8 +409,7 @@ impl Progress {
         least.filter(|instructions| !self.tally.is_far(*instructions, cpu_ns))
     }
 
-    /// Recently counted instructions in a nanosecond of CPU time. `None` if
-    /// no interval was counted.
+    /// Recently counted instructions in a nanosecond of CPU time. `None` if no interval was counted.
     pub fn pace(&self) -> Option<f64> {
         self.tally.pace.per_ns()
     }
@@ -466,8 +460,7 @@ impl Progress {
     }
 }
 
-/// Distance that a register moved. A 32-bit register may have wrapped around.
-/// `None` if it did not move.
+/// Distance that a register moved. A 32-bit register may have wrapped around. `None` if it did not move.
 fn way(up: bool, from: u64, to: u64) -> Option<f64> {
     let whole = gone(up, from, to);
     let half = i64::from(whole as i32);

@@ -77,8 +77,8 @@ fn all_of(pid: Tid) -> RangeInclusive<(Tid, PhaseId)> {
     (pid, PhaseId::MIN)..=(pid, PhaseId::MAX)
 }
 
-/// Drops the window with the smallest weight, which is added to a neighbour's. The weights of the last two windows are
-/// not final, so these are kept.
+/// Adds the window with the smallest weight to a neighbour. The last two windows are kept, because their weights are
+/// not final.
 fn make_room(windows: &mut Vec<WindowRecord>) {
     let known = windows.len().saturating_sub(2);
     let least = (0..known).min_by(|one, other| {
@@ -331,7 +331,6 @@ impl Recorder {
         self.done.append(&mut ended);
     }
 
-    /// The recording.
     pub(crate) fn finish(
         mut self,
         overlap: Overlap,

@@ -39,7 +39,7 @@ pub enum Object {
     Static(CodePlace),
     /// A mapping of this name: a file's path, `[heap]`, `[stack]`, or `anonymous`, and its size in bytes.
     Mapping(String, u64),
-    /// Unknown memory.
+    /// Memory without a known mapping.
     Unknown,
 }
 

@@ -15,7 +15,7 @@ pub struct Tier {
     pub number: u8,
     /// Name of the method.
     pub name: String,
-    /// Expected accuracy.
+    /// Accuracy to be expected of the method.
     pub error_class: String,
     /// Reason why each better tier was not used, one line each.
     pub refused: Vec<String>,
@@ -39,8 +39,7 @@ pub enum End {
 pub struct CpuParts {
     /// CPU time whose number of instructions is known from registers.
     pub counted_s: f64,
-    /// CPU time whose instructions follow from the pace at which registers
-    /// counted the same code.
+    /// CPU time whose instructions follow from the pace at which registers counted the same code.
     pub paced_s: f64,
     /// User CPU time whose instructions follow from the model's own time for them.
     pub priced_s: f64,
@@ -48,9 +47,8 @@ pub struct CpuParts {
     pub kernel_s: f64,
     /// User CPU time without a price: of code that no window saw.
     pub unpriced_s: f64,
-    /// Time that the model gives for all priced code with all memory being this machine's own. The
-    /// delay is compared with it. It is of the machine that the model describes, without page
-    /// tables, kernel and neighbours.
+    /// Time that the model gives for all priced code with all memory being this machine's own. The delay is compared
+    /// with it. It is of the machine that the model describes, without page tables, kernel and neighbours.
     pub modelled_s: f64,
     /// Extra CPU time that counted code took after holds compared with elsewhere. It is part of the
     /// time taken by attaching.
@@ -258,8 +256,7 @@ pub struct AttachReport {
     pub delay: Accounts,
     /// `charged / asked - 1`, in per cent. 0 if no delay was requested.
     pub delay_error_percent: f64,
-    /// Real time without holds, which includes the cost of attaching. With several threads, the longest hold of one thread
-    /// is subtracted.
+    /// Real time without holds, with the cost of attaching. With several threads, it lacks the longest hold of a thread.
     pub undelayed_s: f64,
     /// Number of exact windows.
     pub windows: u64,

@@ -24,8 +24,7 @@ use crate::estimate::PhaseId;
 /// Most watched lines in the history of all phases (*assumed*).
 const MAX_WATCHED_LINES: usize = 256;
 
-/// Number of touches assumed in an interval without any: Jeffreys' prior of a rate (H. Jeffreys, "Theory of
-/// Probability", 1939).
+/// Touches assumed in an interval without any: Jeffreys' prior of a rate ("Theory of Probability", 1939).
 const PRIOR_TOUCHES: f64 = 0.5;
 
 /// Time constant with which a phase's CPU time decays, in nanoseconds of the process's CPU time (*assumed*: some times
@@ -96,8 +95,8 @@ pub struct PhaseReuse {
     pub part: f64,
     /// Number of watched lines for which this is known.
     pub known: f64,
-    /// Effective number of independent lines. If a program accesses its memory in order, lines of one window are touched
-    /// again together.
+    /// Effective number of independent lines. If a program accesses its memory in order, the
+    /// lines of a window are touched again together.
     pub independent: f64,
 }
 
@@ -220,8 +219,7 @@ impl ReuseTimes {
         Some(at + (lines - found) / (mean * left))
     }
 
-    /// Share of the lines of a phase, or of all phases, that are not touched again until the `horizon`. `None` without
-    /// watched lines.
+    /// Share of the watched lines of a phase, or of all phases, that are not touched again until the `horizon`, if any.
     pub fn beyond(&self, phase: Option<PhaseId>, horizon: f64) -> Option<PhaseReuse> {
         let is_of = |one: &&WatchedLine| phase.is_none_or(|phase| one.phase == Some(phase));
         let of = || self.watched.iter().filter(is_of);

@@ -23,8 +23,7 @@ const LIBRARIES: [&str; 7] = [
 /// A function at a place, and the line of its source.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Function {
-    /// Name of the function, without arguments. A place without a function is called
-    /// `FILE+ADDRESS`.
+    /// Name of the function, without arguments. A place without a function is called `FILE+ADDRESS`.
     pub name: String,
     /// Path of the source file, and the line, if the program has debug information.
     pub source: Option<(String, u32)>,

@@ -60,8 +60,7 @@ fn decode(status: i32) -> Status {
     }
 }
 
-/// Waits for an event of `tid`, or of any thread with -1. `None` if there is none
-/// and `block` is false.
+/// Waits for an event of `tid`, or of any thread with -1. `None` if there is none and `block` is false.
 ///
 /// # Errors
 /// `ECHILD` if there is no thread to wait for.
@@ -99,9 +98,8 @@ fn ptrace(request: libc::c_uint, tid: Tid, data: usize) -> io::Result<libc::c_lo
     checked(unsafe { libc::ptrace(request, tid, 0usize, data) })
 }
 
-/// Begins to trace a thread without stopping it. Threads and processes that it starts are traced
-/// too, and it stops before it ends. When this process ends, for whatever reason, the kernel lets
-/// the thread run on.
+/// Begins to trace a thread without stopping it. Threads and processes that it starts are traced too, and it stops
+/// before it ends. When this process ends, for whatever reason, the kernel lets the thread run on.
 ///
 /// # Errors
 /// `EPERM` if tracing is not permitted or another process traces the thread.

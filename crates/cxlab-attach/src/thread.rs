@@ -31,8 +31,7 @@ pub(crate) enum State {
     Asked {
         window: bool,
         since: Instant,
-        /// CPU time that the thread had used when it was asked, in nanoseconds, as of
-        /// the kernel's last tick.
+        /// CPU time that the thread had used when it was asked, in nanoseconds, as of the kernel's last tick.
         cpu_ns: u64,
     },
     /// The thread is stopped from `since` until `until`, and then resumes with `then`.
@@ -67,8 +66,7 @@ pub(crate) struct Thread {
     /// CPU time since the thread's last window, and since its last hold.
     pub(crate) since_ns: u64,
     pub(crate) unheld_ns: u64,
-    /// Slowdown by holds that is not yet in the ledger, in nanoseconds. Negative if
-    /// the thread ran faster.
+    /// Slowdown by holds that is not yet in the ledger, in nanoseconds. Negative if the thread ran faster.
     pub(crate) slower_ns: f64,
     pub(crate) ledger: Ledger,
     /// Watched lines, until they are touched again or have left the cache.
@@ -277,8 +275,8 @@ impl Thread {
         }
     }
 
-    /// Records the additional time of the thread after a hold, which may be negative. A positive sum is charged as taken
-    /// and returned.
+    /// Records the additional time of the thread after a hold, which may be negative. Charges a positive sum as taken,
+    /// and returns the charge.
     pub(crate) fn slow_down(&mut self, longer_ns: f64) -> u64 {
         self.slower_ns += longer_ns;
         let taken = self.slower_ns.max(0.0) as u64;

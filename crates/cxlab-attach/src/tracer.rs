@@ -160,8 +160,7 @@ impl<'a> Tracer<'a> {
                     Err(error) => return Err(error),
                 }
             }
-            // Windows come after all quick events, because the threads of
-            // those stand still meanwhile.
+            // Windows come after all quick events, because the threads of those stand still meanwhile.
             if let Some((tid, since)) = self.due.take() {
                 self.window(tid, since);
                 continue;

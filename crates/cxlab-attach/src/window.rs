@@ -1,6 +1,5 @@
-//! Exact windows: a stopped thread is single-stepped over some hundred to a few
-//! thousand instructions, each of which is decoded before it executes.
-//! [`crate::extrapolation`] extrapolates from there.
+//! Exact windows: a stopped thread is single-stepped over some hundred to a few thousand instructions, each of which is
+//! decoded before it executes. [`crate::extrapolation`] extrapolates from there.
 //!
 //! A window ends before the program enters the kernel or uses the trap flag, when a signal arrives, after
 //! [`INSTRUCTIONS`], or after [`TIME`], whichever is first.
@@ -96,8 +95,7 @@ impl ObservedWindow {
     }
 }
 
-/// The place of a thread: its instruction pointer and the general registers but
-/// for the stack pointer.
+/// The place of a thread: its instruction pointer and the general registers but for the stack pointer.
 pub(crate) fn place(registers: &Registers) -> ThreadPlace {
     let all = registers;
     let values = [

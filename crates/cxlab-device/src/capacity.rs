@@ -1,12 +1,11 @@
 //! Dynamic capacity: extents that a device starts and stops serving while it runs (CXL 3.1, section
 //! 9.13.3, *recollection*), and changes of the hosts' shares.
 //!
-//! The decoders of a device map all capacity that a host may ever have; extents are added and
-//! released during the run. An absent extent is a disabled decoder. An extent is released in one of
-//! two ways. Either it is removed at once, without the host's consent (Forced Release, Surprise
-//! Hot-Remove). Or the host is first given time to vacate it (Managed Hot-Remove): requests that
-//! the host issued before are served, and later ones are denied. A request that the medium has
-//! accepted is always served.
+//! The decoders of a device map all capacity that a host may ever have; extents are added and released during the run.
+//! An absent extent is a disabled decoder. An extent is released in one of two ways. Either it is removed at once,
+//! without the host's consent (Forced Release, Surprise Hot-Remove). Or the host is first given time to vacate it
+//! (Managed Hot-Remove): requests that the host issued before are served, and later ones are denied. A request that the
+//! medium has accepted is always served.
 
 use std::collections::BTreeMap;
 
@@ -234,8 +233,7 @@ save_state!(LineValues {
 });
 
 impl LineValues {
-    /// Contents with or without stand-ins; `None` if neither stand-ins nor
-    /// shared memory are present.
+    /// Contents with or without stand-ins; `None` if neither stand-ins nor shared memory are present.
     pub(crate) fn new(stand_ins: bool, shared: Option<DeviceSharedMemory>) -> Option<LineValues> {
         let stand_ins = stand_ins.then(BTreeMap::new);
         (stand_ins.is_some() || shared.is_some()).then_some(LineValues { stand_ins, shared })
@@ -256,8 +254,7 @@ impl LineValues {
         }
     }
 
-    /// Erases the values of an extent. Shared memory is never dynamic
-    /// capacity, so it needs no erasure.
+    /// Erases the values of an extent. Shared memory is never dynamic capacity, so it needs no erasure.
     fn scrub(&mut self, extent: &DeviceDecoder) {
         if let Some(held) = &mut self.stand_ins {
             held.retain(|dpa, _| !(extent.first..extent.end()).contains(dpa));

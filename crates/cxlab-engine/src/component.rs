@@ -15,8 +15,7 @@ pub(crate) use partition_events::{
 use crate::units::Picos;
 use hints::NoHints;
 
-/// The number of a component: its index in the list given to
-/// [`Simulation::new`](crate::Simulation::new), below 2^24.
+/// The number of a component: its index in the list given to [`Simulation::new`](crate::Simulation::new), below 2^24.
 ///
 /// The number is the *source* in the [order of events](Component#order-of-events).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -38,10 +37,9 @@ pub trait Payload: Copy + Default + Send + 'static {
 
 /// An active part of the simulated system. It handles events and sends payloads to other components.
 ///
-/// A component owns all of its state; components share nothing. For each event the engine calls
-/// one method: [`receive`](Component::receive) when a payload arrives at a port, and
-/// [`wake`](Component::wake) when a wake-up is due. The method acts on the simulation through
-/// its [`Ctx`] alone.
+/// A component owns all of its state; components share nothing. For each event the engine calls one method:
+/// [`receive`](Component::receive) when a payload arrives at a port, and [`wake`](Component::wake) when a wake-up is
+/// due. The method acts on the simulation through its [`Ctx`] alone.
 ///
 /// All components of a [`Simulation`](crate::Simulation) have one type. A system with several kinds of
 /// components uses an enum with a variant for each kind.

@@ -9,9 +9,8 @@
 //!
 //! # A first component
 //! A component is a type with three methods. The engine calls [`start`](Component::start) at time zero,
-//! [`wake`](Component::wake) when a wake-up is due, and [`receive`](Component::receive) when a payload
-//! arrives. Time is counted in picoseconds: [`SimTime`](units::SimTime) is a point in time,
-//! [`Picos`](units::Picos) a span.
+//! [`wake`](Component::wake) when a wake-up is due, and [`receive`](Component::receive) when a payload arrives. Time is
+//! counted in picoseconds: [`SimTime`](units::SimTime) is a point in time, [`Picos`](units::Picos) a span.
 //!
 //! This clock ticks every 10 ns. [`Simulation::run`] stops at the time limit of 1 us: an event at the limit
 //! or later stays pending.
@@ -60,14 +59,12 @@
 //! ```
 //!
 //! # Two components and a wire
-//! Components have ports, numbered from 0. A wire connects two ports and has two directions. Each component
-//! lists its own direction: the peer, the port there, and the shortest time that a payload takes, of at
-//! least 1 ps.
+//! Components have ports, numbered from 0. A wire connects two ports and has two directions. Each component lists its
+//! own direction: the peer, the port there, and the shortest time that a payload takes, of at least 1 ps.
 //!
-//! All components of a simulation have one type, so two kinds of components are two variants of an enum.
-//! Here a client sends ten requests, one after the other, to a server over a wire of 5 ns. The server
-//! responds 20 ns after a request arrives: the sender chooses the time of arrival. The client measures
-//! the time to each response.
+//! All components of a simulation have one type, so two kinds of components are two variants of an enum. Here a client
+//! sends ten requests, one after the other, to a server over a wire of 5 ns. The server responds 20 ns after a request
+//! arrives: the sender chooses the time of arrival. The client measures the time to each response.
 //!
 //! ```
 //! use cxlab_engine::probe::LatencyProbe;
@@ -131,11 +128,10 @@
 //! ```
 //!
 //! # Statistics
-//! A component measures with [probes](probe) that it owns, as the client does above. After the run, or
-//! between two runs, [`Simulation::component`] gives access to them. Probes count in integers, so results
-//! can be compared exactly: [`LatencyProbe`](probe::LatencyProbe) measures spans of time,
-//! [`WaitProbe`](probe::WaitProbe) waits at one place, and [`LevelIntegral`](probe::LevelIntegral) a level
-//! such as the length of a queue.
+//! A component measures with [probes](probe) that it owns, as the client does above. After the run, or between two
+//! runs, [`Simulation::component`] gives access to them. Probes count in integers, so results can be compared exactly:
+//! [`LatencyProbe`](probe::LatencyProbe) measures spans of time, [`WaitProbe`](probe::WaitProbe) waits at one place,
+//! and [`LevelIntegral`](probe::LevelIntegral) a level such as the length of a queue.
 //!
 //! ```
 //! use cxlab_engine::probe::LevelIntegral;
@@ -147,10 +143,9 @@
 //! ```
 //!
 //! # Random numbers
-//! Each component draws from streams of its own: [`StreamRng::new`](rng::StreamRng::new) takes the
-//! seed of the run and a name. A stream depends on these two alone, so a new component does not
-//! change the numbers of the others. [`StreamRng::part`](rng::StreamRng::part) makes streams for the
-//! parts of a component.
+//! Each component draws from streams of its own: [`StreamRng::new`](rng::StreamRng::new) takes the seed of the run and
+//! a name. A stream depends on these two alone, so a new component does not change the numbers of the others.
+//! [`StreamRng::part`](rng::StreamRng::part) makes streams for the parts of a component.
 //!
 //! ```
 //! use cxlab_engine::rng::StreamRng;

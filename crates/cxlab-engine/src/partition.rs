@@ -149,9 +149,8 @@ fn rounded(weight: u64) -> u64 {
     weight >> shift << shift
 }
 
-/// Joins components that have a wire shorter than `threshold`, and with `with_neighbour` also a component
-/// with a single wire and its neighbour. Returns the cluster of each component, which is the number of
-/// its first component.
+/// Joins components that have a wire shorter than `threshold`, and with `with_neighbour` also a component with a single
+/// wire and its neighbour. Returns the cluster of each component, which is the number of its first component.
 pub(crate) fn clusters(
     wires: &[Vec<Wire>],
     threshold: u64,

@@ -72,8 +72,7 @@ impl PartialOrd for EventKey {
     }
 }
 
-/// The receiver of an event. It is stored beside the key, because prefetching reads it before the
-/// event is popped.
+/// The receiver of an event. It is stored beside the key, because prefetching reads it before the event is popped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     /// The receiver's index in its partition, with the bit [`Target::WAKE`] for a wake-up.

@@ -298,10 +298,9 @@ impl<C: Component> Simulation<C> {
     /// `threads` is a number of threads or a [`Threads`].
     ///
     /// # Determinism
-    /// The state of all components, [`Outcome::digest`], [`Outcome::events`] and [`Outcome::end`] depend on
-    /// the components, their wires and `until` alone. They are equal bit by bit on any number of
-    /// threads, and for a run in pieces. An interruption ends a run at an arbitrary event; the run that
-    /// continues still comes to the same result.
+    /// The state of all components, [`Outcome::digest`], [`Outcome::events`] and [`Outcome::end`] depend on the
+    /// components, their wires and `until` alone. They are equal bit by bit on any number of threads, and for a run in
+    /// pieces. An interruption ends a run at an arbitrary event; the run that continues still comes to the same result.
     ///
     /// ```
     /// use cxlab_engine::rng::StreamRng;

@@ -1,5 +1,4 @@
-//! Saving and restoring the state of a simulation between two calls of
-//! [`Simulation::run`](crate::Simulation::run).
+//! Saving and restoring the state of a simulation between two calls of [`Simulation::run`](crate::Simulation::run).
 //!
 //! What a program builds from parameters is not saved. So a state is restored into a system that was
 //! freshly built from the same parameters and seed. Every value is in a section with a name. A reader

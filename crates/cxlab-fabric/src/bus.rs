@@ -147,8 +147,7 @@ impl Bus {
                 self.direction = out;
                 self.sent = 0;
                 self.free = self.free.max(now) + self.turnaround_ps;
-                // Credits and queues may change while the wire turns around, so the choice is
-                // made again afterwards.
+                // Credits and queues may change while the wire turns around, so the choice is made again afterwards.
                 continue;
             }
             if !self.send(ctx, out, class) {

@@ -1,6 +1,5 @@
-//! A switch: forwards messages from port to port by their destination (port-based routing, CXL 3.1
-//! section 7.7). PCIe-style virtual switches, whose messages go down and up a tree, route in the
-//! same way with fewer paths.
+//! A switch: forwards messages from port to port by their destination (port-based routing, CXL 3.1 section 7.7).
+//! PCIe-style virtual switches, whose messages go down and up a tree, route in the same way with fewer paths.
 //!
 //! A message crosses a switch in this order; the last column is the stage of the request:
 //!
@@ -373,8 +372,7 @@ impl Switch {
         lost
     }
 
-    /// Drops all queued messages of a switch that has failed. The wake-ups that its outputs
-    /// requested do not come.
+    /// Drops all queued messages of a switch that has failed. The wake-ups that its outputs requested do not come.
     pub fn discard_all(&mut self, ctx: &mut Ctx<'_, Parcel>) -> LostMessages {
         let mut lost = LostMessages::default();
         for output in 0..self.ports() {

@@ -1,8 +1,7 @@
 //! Simulation of one cluster: VMs arrive, are placed, and depart.
 //!
-//! Departures precede arrivals of the same second, and VMs that start together arrive
-//! in the order of the demand. A VM is never moved. A VM that fits on no host is
-//! rejected and does not arrive again.
+//! Departures precede arrivals of the same second, and VMs that start together arrive in the order of the demand. A VM
+//! is never moved. A VM that fits on no host is rejected and does not arrive again.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

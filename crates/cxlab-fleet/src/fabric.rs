@@ -7,8 +7,7 @@ use serde::Serialize;
 pub struct LoadedFabric {
     /// Mean latency of a read, in nanoseconds.
     pub latency_ns: f64,
-    /// Time that the fabric needs for the traffic, divided by the time in which
-    /// it was requested. At least 1.
+    /// Time that the fabric needs for the traffic, divided by the time in which it was requested. At least 1.
     pub stretch: f64,
     /// Largest relative error of the latency. Infinite if it is unknown.
     pub error: f64,
@@ -16,12 +15,10 @@ pub struct LoadedFabric {
 
 /// Model of the fabric of a pod.
 pub trait PoolFabric {
-    /// Unloaded latency of a read by host and device, in nanoseconds. `None` if the
-    /// host does not reach the device.
+    /// Unloaded latency of a read by host and device, in nanoseconds. `None` if the host does not reach the device.
     fn unloaded_ns(&self) -> Vec<Vec<Option<f64>>>;
 
-    /// By host: its state if every host requests this traffic, evenly
-    /// of all devices that it reaches.
+    /// By host: its state if every host requests this traffic, evenly of all devices that it reaches.
     fn loaded(&mut self, bytes_per_ns: f64) -> Vec<LoadedFabric>;
 
     /// State of one host that requests this traffic while all other hosts are idle.
@@ -62,8 +59,7 @@ impl LoadCurve {
         (self.load_gb_per_s).partition_point(|point| *point < gb_per_s)
     }
 
-    /// Wait in nanoseconds at a load in GB/s, linear between the points, and the
-    /// stretch of time, at least 1.
+    /// Wait in nanoseconds at a load in GB/s, linear between the points, and the stretch of time, at least 1.
     pub fn at(&self, gb_per_s: f64) -> (f64, f64) {
         let stretch = if gb_per_s > self.limit_gb_per_s {
             gb_per_s / self.limit_gb_per_s
@@ -154,10 +150,9 @@ impl PodFabric {
         at(&self.curves[host], mean).max(at(&self.alone[host], own))
     }
 
-    /// Wait of a host's read in nanoseconds, and the stretch of time. The host requests
-    /// `own` GB/s, and the hosts of its pod `mean` GB/s on average. Parts that serve the
-    /// host alone (its link) wait by the host's own load, and all other parts by the
-    /// mean: `all(mean) + alone(own) - alone(mean)`.
+    /// Wait of a host's read in nanoseconds, and the stretch of time. The host requests `own` GB/s, and the hosts of
+    /// its pod `mean` GB/s on average. Parts that serve the host alone (its link) wait by the host's own load, and all
+    /// other parts by the mean: `all(mean) + alone(own) - alone(mean)`.
     pub fn wait(&self, host: usize, own: f64, mean: f64) -> (f64, f64) {
         let (all, alone) = (&self.curves[host], &self.alone[host]);
         let (shared, stretch) = all.at(mean);
@@ -191,8 +186,7 @@ impl PodFabric {
         self.unloaded_ns.first().map_or(0, Vec::len)
     }
 
-    /// Mean unloaded latency over all connected pairs of host and device, in nanoseconds. 0
-    /// if there are no such pairs.
+    /// Mean unloaded latency over all connected pairs of host and device, in nanoseconds. 0 if there are no such pairs.
     pub fn mean_ns(&self) -> f64 {
         let all: Vec<Option<f64>> = self.unloaded_ns.iter().flatten().copied().collect();
         mean(&all)

@@ -242,8 +242,7 @@ impl Issuer {
         self.origin = self.held.map_or(0, |op| op.not_before.0);
     }
 
-    /// The operation to issue now, with `in_flight` operations before it. Requests a wake-up
-    /// if only time is missing.
+    /// The operation to issue now, with `in_flight` operations before it. Requests a wake-up if only time is missing.
     #[inline(always)]
     pub(crate) fn next(&mut self, ctx: &mut Ctx<'_, Parcel>, in_flight: u64) -> Option<MemOp> {
         let now = ctx.now();

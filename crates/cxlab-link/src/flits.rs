@@ -16,8 +16,7 @@ pub(crate) struct FlitTransmitter {
     flit_time: u64,
     /// Number of flits that have begun since measurement began.
     begun: u64,
-    /// The flit that messages are being packed into. If it has messages, the wire is
-    /// reserved until it begins.
+    /// The flit that messages are being packed into. If it has messages, the wire is reserved until it begins.
     open: OpenFlit,
 }
 
@@ -89,8 +88,7 @@ impl FlitTransmitter {
         })
     }
 
-    /// Begins the open flit and all that its messages span. The error is the time until
-    /// which this is not possible.
+    /// Begins the open flit and all that its messages span. The error is the time until which this is not possible.
     pub(crate) fn flush(
         &mut self,
         wire: &mut WireTimeline,

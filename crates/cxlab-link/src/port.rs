@@ -100,8 +100,7 @@ impl LinkPort {
         }
     }
 
-    /// The same port in a component whose messages wait for the wire in `stage`. The
-    /// default is the host's queue.
+    /// The same port in a component whose messages wait for the wire in `stage`. The default is the host's queue.
     #[must_use]
     pub fn waiting_in(self, stage: LongStage) -> Self {
         LinkPort { stage, ..self }
@@ -114,8 +113,7 @@ impl LinkPort {
         prefetch_first::<CACHE_LINE, _>(&self.transmitter);
     }
 
-    /// Prefetches the cache lines that an arrival reads. The credits of virtual channel 0 are
-    /// stored in the first line.
+    /// Prefetches the cache lines that an arrival reads. The credits of virtual channel 0 are stored in the first line.
     #[inline(always)]
     pub fn prefetch_credits(&self, vcs: u8) {
         match vcs {
@@ -174,8 +172,7 @@ impl LinkPort {
         Ok(crossing.start)
     }
 
-    /// Forwards the message that has just arrived, in class `channel`, as [`LinkPort::send`]
-    /// does, without copying it.
+    /// Forwards the message that has just arrived, in class `channel`, as [`LinkPort::send`] does, without copying it.
     ///
     /// # Errors
     /// The errors of [`LinkPort::send`].
@@ -433,10 +430,9 @@ impl LinkPort {
         self.flow.fail();
     }
 
-    /// Restores a link that is trained for the `time`-th time (from 1 on): flow control begins
-    /// anew. `occupied` returns the number of places in a buffer that earlier messages still take.
-    /// The far end learns of the restoration by [`Credits::begins`], which arrives after
-    /// everything that was sent before.
+    /// Restores a link that is trained for the `time`-th time (from 1 on): flow control begins anew. `occupied` returns
+    /// the number of places in a buffer that earlier messages still take. The far end learns of the restoration by
+    /// [`Credits::begins`], which arrives after everything that was sent before.
     pub fn restore(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

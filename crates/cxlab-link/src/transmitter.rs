@@ -290,8 +290,7 @@ impl Transmitter {
         CodedDeparture::of(departure)
     }
 
-    /// Sends a CXL.io packet. CXL.io has flits of its own, so the messages in the open flit
-    /// leave before the packet.
+    /// Sends a CXL.io packet. CXL.io has flits of its own, so the messages in the open flit leave before the packet.
     ///
     /// # Errors
     /// The time until which the packet cannot go. The packet has not been sent then.
@@ -339,16 +338,14 @@ impl Transmitter {
         self.flits().map_or(0, FlitTransmitter::begun)
     }
 
-    /// Time of a flit that carries only credits, in picoseconds; 0 in packet transmission, where
-    /// credits take no bytes.
+    /// Time of a flit that carries only credits, in picoseconds; 0 in packet transmission, where credits take no bytes.
     pub(crate) fn credits_ps(&self) -> u64 {
         self.flits().map_or(0, FlitTransmitter::flit_ps)
     }
 
-    /// Sends credits without a message and returns when they have left: with the open flit, or in a
-    /// flit of their own. A 256 B flit of credits has all its slots free for messages that come in
-    /// time (CXL 3.1, section 4.3.8.1), so the credits delay no message. LLCRD takes a 68 B flit for
-    /// itself (section 4.2.8.2).
+    /// Sends credits without a message and returns when they have left: with the open flit, or in a flit of their own.
+    /// A 256 B flit of credits has all its slots free for messages that come in time (CXL 3.1, section 4.3.8.1), so the
+    /// credits delay no message. LLCRD takes a 68 B flit for itself (section 4.2.8.2).
     #[cold]
     pub(crate) fn send_credits(&mut self, now: SimTime) -> SimTime {
         self.begin_flits(now);

@@ -1,5 +1,4 @@
-//! How long messages wait in front of a transmitter, and how much of that time the
-//! receiver's buffer is full.
+//! How long messages wait in front of a transmitter, and how much of that time the receiver's buffer is full.
 //!
 //! A buffer is *starved* from the time at which the transmitter has room for a message of the buffer but no
 //! credit, until a credit comes. The part of a message's wait in which its buffer is starved is a wait for
@@ -31,8 +30,7 @@ impl WaitTimes {
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct StarvedBuffer {
     buffer: u8,
-    /// Start of the current starvation, in picoseconds, possibly in the future. `None` if the
-    /// buffer is not starved.
+    /// Start of the current starvation, in picoseconds, possibly in the future. `None` if the buffer is not starved.
     since: Option<u64>,
     /// Sum of the starvations that have ended, in picoseconds.
     total: u64,

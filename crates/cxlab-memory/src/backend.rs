@@ -30,8 +30,7 @@ pub struct Completion {
 /// A statistic of a medium, such as hits, erased blocks or energy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Statistic {
-    /// Name with unit, in snake case. Dots separate the parts of a
-    /// medium: `cache.hits`, `dram.energy_nj`.
+    /// Name with unit, in snake case. Dots separate the parts of a medium: `cache.hits`, `dram.energy_nj`.
     pub name: String,
     /// Value since [`MemoryBackend::begin_measurement`].
     pub value: f64,
@@ -53,16 +52,14 @@ pub trait MemoryBackend: SaveState + Send {
     /// Whether the medium can accept one more request at `now`. Its queues are bounded: the owner
     /// stalls requests that do not fit, which stalls the link before it.
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool;
-    /// Announces a request, so that the medium can [`prefetch`](cxlab_engine::prefetch())
-    /// its own state.
+    /// Announces a request, so that the medium can [`prefetch`](cxlab_engine::prefetch()) its own state.
     #[inline]
     fn prefetch(&self) {}
     /// Accepts a request. Callers must have asked [`MemoryBackend::can_accept`] before.
     ///
-    /// A medium may return the completion time at once, if it knows the time and no later
-    /// request completes before this one. [`MemoryBackend::advance`] then does not report the
-    /// request, and the owner needs no wake-up. A medium returns a time for all its requests or
-    /// for none, until [`MemoryBackend::defer`].
+    /// A medium may return the completion time at once, if it knows the time and no later request completes before this
+    /// one. [`MemoryBackend::advance`] then does not report the request, and the owner needs no wake-up. A medium
+    /// returns a time for all its requests or for none, until [`MemoryBackend::defer`].
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime>;
     /// From now on [`MemoryBackend::advance`] reports every request when it is done, and `enqueue`
     /// returns `None`. An owner needs this if it completes other requests at once, because those
@@ -83,11 +80,10 @@ pub trait MemoryBackend: SaveState + Send {
     fn granule(&self) -> u32 {
         LINE_BYTES as u32
     }
-    /// Applies a request to the medium's state (tags, mappings, blocks, buffers, rows) without
-    /// time, as if the request had come alone and all its consequences had ended. Used in sampled
-    /// runs, only while the medium has no request and no event. The request's number has no
-    /// meaning, and statistics do not count the request. State that a few hundred requests restore
-    /// by themselves, such as the open rows of DRAM, may stay unchanged.
+    /// Applies a request to the medium's state (tags, mappings, blocks, buffers, rows) without time, as if the request
+    /// had come alone and all its consequences had ended. Used in sampled runs, only while the medium has no request
+    /// and no event. The request's number has no meaning, and statistics do not count the request. State that a few
+    /// hundred requests restore by themselves, such as the open rows of DRAM, may stay unchanged.
     fn warm(&mut self, _request: MemoryRequest) {}
     /// Resets the statistics; the medium's state stays.
     fn begin_measurement(&mut self, _now: SimTime) {}

@@ -120,8 +120,7 @@ impl MediumNote {
 
 /// A checked set of parameters from which a device's backend is built.
 pub trait Medium: Send + Sync {
-    /// Reads the files of the parameters, relative to `folder`. It must be called once, before the
-    /// other methods.
+    /// Reads the files of the parameters, relative to `folder`. It must be called once, before the other methods.
     ///
     /// # Errors
     /// The parameter whose file cannot be read or is wrong, with the line of the file.
@@ -149,9 +148,8 @@ pub trait Medium: Send + Sync {
     fn keeps_state(&self) -> bool {
         true
     }
-    /// Time of the slowest operation that ordinary requests start without waiting for its end,
-    /// such as a program of flash. Later requests may wait for it, and warming leaves it out.
-    /// Erases are not counted.
+    /// Time of the slowest operation that ordinary requests start without waiting for its end, such as a program of
+    /// flash. Later requests may wait for it, and warming leaves it out. Erases are not counted.
     fn slowest(&self) -> Picos {
         Picos::ZERO
     }

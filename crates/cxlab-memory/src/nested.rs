@@ -110,13 +110,12 @@ impl InnerMedium {
         self.backend.begin_measurement(now);
     }
 
-    /// Appends the medium's statistics. Names get `prefix` unless they have it already, as those
-    /// of `dram` do.
+    /// Appends the medium's statistics, whose names get `prefix`. The names of `dram` begin with `dram.` already.
     pub(crate) fn statistics(&self, now: SimTime, prefix: &str, out: &mut Vec<Statistic>) {
         let first = out.len();
         self.backend.statistics(now, out);
         for one in &mut out[first..] {
-            if !one.name.starts_with(prefix) {
+            if prefix != "dram." || !one.name.starts_with(prefix) {
                 one.name.insert_str(0, prefix);
             }
         }

@@ -84,7 +84,7 @@ pub mod kind {
     pub const RAW: u32 = 4;
 }
 
-/// Sampling period.
+/// Number of events, or time, from sample to sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
     /// One sample per this number of events.

@@ -32,9 +32,9 @@ pub(crate) mod misc {
 /// Privilege level of a sampled instruction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Mode {
-    /// User space.
+    /// Code of a process.
     User,
-    /// The kernel.
+    /// Code of the kernel.
     Kernel,
     /// A hypervisor or a guest, or unknown.
     #[default]

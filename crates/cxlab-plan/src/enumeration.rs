@@ -1,11 +1,10 @@
 //! The hierarchy that each host enumerates, and the decoders that the host has to program.
 //!
-//! With PCIe-style switches, each physical switch contains a virtual switch for each host. A fabric
-//! of PBR switches shows each host one virtual switch, at its edge, with a downstream port for each
-//! device bound to the host, however far away (CXL 3.1, section 7.7, *recollection*). A device of
-//! several hosts shows each of them a logical device with registers of its own. The memory of a
-//! logical device is the host's share of the device, in one piece (CXL 3.1, section 2.5); the
-//! fabric manager says which memory of the device that is.
+//! With PCIe-style switches, each physical switch contains a virtual switch for each host. A fabric of PBR switches
+//! shows each host one virtual switch, at its edge, with a downstream port for each device bound to the host, however
+//! far away (CXL 3.1, section 7.7, *recollection*). A device of several hosts shows each of them a logical device with
+//! registers of its own. The memory of a logical device is the host's share of the device, in one piece (CXL 3.1,
+//! section 2.5); the fabric manager says which memory of the device that is.
 //!
 //! The root ports of a host are distributed over its host bridges round-robin. The platform has a
 //! fixed memory window (CFMWS of the CEDT; CXL 3.1, section 9.18.1.3) for each window of the host's
@@ -51,8 +50,7 @@ pub struct Hierarchy {
     pub goal: Goal,
     /// The log of the same enumeration without simulated time.
     pub log: EnumerationLog,
-    /// By root port, counted through the host bridges: the number of its link, and an edge
-    /// port reached through it.
+    /// By root port, counted through the host bridges: the number of its link, and an edge port reached through it.
     pub roots: Vec<(u16, PortId)>,
     /// The host's virtual switches, depth first.
     pub switches: Vec<VirtualSwitch>,
@@ -99,8 +97,7 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     }
 }
 
-/// Number of the host bridge of a device that is linked directly to the host; `None` if a
-/// switch is between them.
+/// Number of the host bridge of a device that is linked directly to the host; `None` if a switch is between them.
 fn host_bridge(
     scenario: &Scenario,
     graph: &FabricGraph,
@@ -175,8 +172,7 @@ impl ResolvedFabric<'_> {
         Bytes(shares.map(|window| window.set.target_size().0).sum())
     }
 
-    /// The devices in a host's hierarchy: its accelerators, and the other devices of
-    /// which it sees memory.
+    /// The devices in a host's hierarchy: its accelerators, and the other devices of which it sees memory.
     fn bound(&self, host: usize) -> Vec<usize> {
         let first = self.devices.len() - self.accelerator_hosts.len();
         let own = |device: &usize| match device.checked_sub(first) {
@@ -256,8 +252,7 @@ impl ResolvedFabric<'_> {
         params.map_or(1, |params| params.host_bridges as usize)
     }
 
-    /// The platform's window for each region of a host, over the host bridges of its
-    /// devices in interleaving order.
+    /// The platform's window for each region of a host, over the host bridges of its devices in interleaving order.
     fn fixed_windows(
         &self,
         host: usize,

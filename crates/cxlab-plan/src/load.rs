@@ -144,8 +144,7 @@ fn as_written(message: String, written: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// Reads a scenario's text and applies changes (`path.to.key=value`) to it. `name` is the
-/// file name in messages.
+/// Reads a scenario's text and applies changes (`path.to.key=value`) to it. `name` is the file name in messages.
 ///
 /// # Errors
 /// Syntax errors of the text, or every change that cannot be applied.

@@ -1,5 +1,4 @@
-//! `docs/reference/coverage.md` is generated from the rows. With `CXLAB_UPDATE_DOCS=1` the test
-//! updates the document.
+//! `docs/reference/coverage.md` is generated from the rows. With `CXLAB_UPDATE_DOCS=1` the test updates the document.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fabric::Binding;
 
-/// An event at a time after the workloads begin: at most 1 hour, and not before the time of the
-/// preceding event.
+/// An event at a time after the workloads begin: at most 1 hour, and not before the event above it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum EventParams {

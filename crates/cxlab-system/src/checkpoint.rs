@@ -1,10 +1,9 @@
 //! Checkpoints: the whole state of a run in a file, from which the run continues as if it had never stopped,
 //! on any number of threads.
 //!
-//! A checkpoint contains the run's position (what it measures, since when), the state of every component and
-//! every event in flight. Data built from the scenario is not stored: a checkpoint is restored into a system
-//! that was built from the same scenario. The windows of warm-up and measurement may change, as far as the
-//! run has not passed them.
+//! A checkpoint contains the run's position (what it measures, since when), the state of every component and every
+//! event in flight. Data built from the scenario is not stored: a checkpoint is restored into a system that was built
+//! from the same scenario. The windows of warm-up and measurement may change, as far as the run has not passed them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -88,8 +87,7 @@ impl FromStr for CheckpointInterval {
 pub struct Checkpoints<'a> {
     /// When checkpoints are written, and to which file.
     pub write: Option<(CheckpointInterval, &'a Path)>,
-    /// Records checkpoints that cannot be written, after which the run continues. Without it, such
-    /// a run fails.
+    /// Records checkpoints that cannot be written, after which the run continues. Without it, such a run fails.
     pub not_written: Option<&'a NotWritten>,
     /// The checkpoint to continue from.
     pub restore: Option<Checkpoint>,
@@ -203,8 +201,7 @@ impl Checkpoint {
         CheckpointError::Refused(format!("{}: {error}", self.name))
     }
 
-    /// Restores the state into a system that was built from the same plan and seed; returns
-    /// the run's position.
+    /// Restores the state into a system that was built from the same plan and seed; returns the run's position.
     pub(crate) fn restore(
         &self,
         plan: &Plan,
@@ -422,8 +419,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Whether a checkpoint is due. A slice should be between a 32nd and an eighth of the
-    /// distance between checkpoints.
+    /// Whether a checkpoint is due. A slice should be between a 32nd and an eighth of the distance between checkpoints.
     pub(crate) fn is_due(&mut self, now: SimTime, completed: u64) -> bool {
         let (share, due) = match self.every {
             CheckpointInterval::Simulated(_) => return now.0 >= self.due,

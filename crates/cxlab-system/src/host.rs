@@ -219,7 +219,7 @@ impl Host {
         self.agent.any_mut().failure_handling()
     }
 
-    /// [`Host::fails`], after the bins of the time series that lie before `now` have ended.
+    /// Ends the bins of the time series before `now`, and returns [`Host::fails`].
     pub(crate) fn fails_at(&mut self, now: SimTime) -> Option<&mut dyn FailureHandling> {
         self.reach(now);
         self.fails()
@@ -351,7 +351,7 @@ impl Host {
         self.agent.wake(ctx, token);
     }
 
-    /// Ends the bins of the time series that lie before `now`. To be called before each event of the host.
+    /// Ends the bins of the time series before `now`. To be called before each event of the host.
     #[inline(always)]
     fn reach(&mut self, now: SimTime) {
         if self.series.has_ended(now) {

@@ -296,8 +296,7 @@ pub(crate) fn is_precise(parts: Parts<'_>, wanted: Percent) -> bool {
     relative(parts).is_some_and(|reached| reached <= fraction(wanted))
 }
 
-/// The larger relative half-width of total bandwidth and mean latency; `None` where one of them
-/// has no interval.
+/// The larger relative half-width of total bandwidth and mean latency; `None` where one of them has no interval.
 pub(crate) fn relative(batches: Parts<'_>) -> Option<f64> {
     let report = Intervals::new(Some(batches)).of_report();
     let total = |of: fn(&IssuerCounters) -> u64| -> f64 {

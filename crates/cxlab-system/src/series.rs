@@ -1,10 +1,9 @@
 //! Completed requests of a host over the time of the measurement, in bounded memory: a fixed number
 //! of bins of equal width, which doubles when the measurement outgrows them.
 //!
-//! Widths are the first one times a power of two, so the series of all hosts have common edges and
-//! add up exactly, and nothing depends on how a run is executed. Only bins with completed requests
-//! take memory: in a large system each host completes few requests a bin, and data that a host
-//! writes displaces other data from the CPU's caches.
+//! Widths are the first one times a power of two, so the series of all hosts have common edges and add up exactly, and
+//! nothing depends on how a run is executed. Only bins with completed requests take memory: in a large system each host
+//! completes few requests a bin, and data that a host writes displaces other data from the CPU's caches.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;

@@ -17,10 +17,9 @@
 //!
 //! # Same results as a run
 //! A run whose host replays a trace of the same requests at the same times, with exact addresses, has the same
-//! completions. It makes no difference when a request is submitted, as long as it is before its time has passed.
-//! The order digest is the same if each port is closed before its last request is issued
-//! ([`Session::close`]). Otherwise the requester has reserved a wake-up for a request that never came, which
-//! has a sequence number.
+//! completions. It makes no difference when a request is submitted, as long as it is before its time has passed. The
+//! order digest is the same if each port is closed before its last request is issued ([`Session::close`]). Otherwise
+//! the requester has reserved a wake-up for a request that never came, which has a sequence number.
 
 mod error;
 mod port;
@@ -567,8 +566,7 @@ impl Session {
         out.finish()
     }
 
-    /// Restores a state that a session of the same scenario and seed has saved, into a new session
-    /// that was made with `can_save`.
+    /// Restores a state, saved by a session of the same scenario and seed, into a new session with `can_save`.
     ///
     /// # Errors
     /// A file that cannot be read, that is damaged, or that is of another system. The session is then unusable.

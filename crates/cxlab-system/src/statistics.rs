@@ -256,9 +256,8 @@ pub(crate) fn truncation(values: &[f64]) -> Option<usize> {
     settled.then_some(best.1.min(half))
 }
 
-/// Whether a mean over the window drifts: the means of its halves differ by more than chance explains,
-/// at a level of about 0.3 %, with the same correction for correlation as intervals have, and by more
-/// than 1 % of `scale`.
+/// Whether a mean over the window drifts: the means of its halves differ by more than chance explains, at a level of
+/// about 0.3 %, with the same correction for correlation as intervals have, and by more than 1 % of `scale`.
 pub(crate) fn drifts(means: &[f64], scale: f64) -> bool {
     if means.len() < FEWEST_BATCHES {
         return false;

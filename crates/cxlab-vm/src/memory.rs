@@ -118,8 +118,7 @@ pub trait Memory: Send {
     fn pools(&self, guest: usize) -> Vec<String>;
     /// Number of the pool that holds a line, as its guest numbers pools. `None` outside all memory.
     fn pool_of(&self, place: GuestLineAddr) -> Option<usize>;
-    /// Requests a line that is in a pool. The response is
-    /// returned once, by [`Memory::done`] or [`Memory::finish`].
+    /// Requests a line that is in a pool. The response is returned once, by [`Memory::done`] or [`Memory::finish`].
     fn issue(&mut self, at_ps: u64, place: GuestLineAddr, write: bool) -> Ticket;
     /// Time of the next event.
     fn next_ps(&self) -> Option<u64>;
@@ -129,8 +128,7 @@ pub trait Memory: Send {
     fn known(&self, ticket: Ticket) -> Option<u64>;
     /// Completion time of a request that has completed by now. The call frees the ticket.
     fn done(&mut self, ticket: Ticket) -> Option<u64>;
-    /// Advances time until a request completes, and frees the ticket. No other request
-    /// may arrive at an earlier time.
+    /// Advances time until a request completes, and frees the ticket. No other request may arrive at an earlier time.
     ///
     /// # Errors
     /// [`StuckBackend`] if a memory backend never responds.

@@ -1,11 +1,10 @@
 //! The time model of processors behind their caches: what each cache miss costs.
 //!
-//! The plugin reports at which time of the processor's own clock a line missed every cache. The model
-//! computes how much time the miss adds to that clock. QEMU executes accesses in program order and
-//! knows no data dependences, so the processor waits for every load that misses. It does not wait
-//! for stores (their lines are read meanwhile), for write-backs, nor for lines that the prefetcher
-//! requested early enough. The number of MSHRs bounds the lines in flight. With all MSHRs in use,
-//! the processor waits for the oldest line.
+//! The plugin reports at which time of the processor's own clock a line missed every cache. The model computes how much
+//! time the miss adds to that clock. QEMU executes accesses in program order and knows no data dependences, so the
+//! processor waits for every load that misses. It does not wait for stores (their lines are read meanwhile), for
+//! write-backs, nor for lines that the prefetcher requested early enough. The number of MSHRs bounds the lines in
+//! flight. With all MSHRs in use, the processor waits for the oldest line.
 //!
 //! Left out: overlap of independent loads that are not consecutive, instruction misses,
 //! page table walks, coherence between processors of one guest.

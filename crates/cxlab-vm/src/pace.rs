@@ -1,20 +1,18 @@
 //! Keeps guests in step: the order in which the model processes the records of their processors.
 //!
-//! Every processor has a ring and a time in the fabric: its own time, the time that was skipped
-//! while its guest slept, and the charged time. The earliest record goes first. That order is
-//! certain while every guest has a record. Of a guest without a record, the published time is
-//! known, and no record is processed that is ahead of that time by the window or more. So requests
-//! that meet in the fabric are late by less than the window. With a window of 0 they are in exact
-//! time order, however QEMU schedules its threads.
+//! Every processor has a ring and a time in the fabric: its own time, the time that was skipped while its guest slept,
+//! and the charged time. The earliest record goes first. That order is certain while every guest has a record. Of a
+//! guest without a record, the published time is known, and no record is processed that is ahead of that time by the
+//! window or more. So requests that meet in the fabric are late by less than the window. With a window of 0 they are in
+//! exact time order, however QEMU schedules its threads.
 //!
 //! A guest only waits for its own responses. It runs ahead until its ring is full, or until it
 //! reads the clock, which must be right. So there is no deadlock: the guest with the least time is
 //! never stalled, because its record is the earliest, or it is about to publish one.
 //!
-//! Some guests cannot add records and therefore stall no other guest: a guest that has ended, one
-//! that sleeps without a timer, and one that waits at the beginning of its program. Programs begin
-//! together. A guest at a begin mark waits until all other guests are at one or have ended. Then
-//! all continue at the time of the farthest guest.
+//! Some guests cannot add records and therefore stall no other guest: a guest that has ended, one that sleeps without a
+//! timer, and one that waits at the beginning of its program. Programs begin together. A guest at a begin mark waits
+//! until all other guests are at one or have ended. Then all continue at the time of the farthest guest.
 //!
 //! A processor waits for each access to memory that guests share, so the values of these accesses are in the
 //! same order. From the load of an atomic instruction to its store, only its own records are processed.

@@ -1,5 +1,4 @@
-//! A stream prefetcher: after two consecutive misses, upwards or
-//! downwards, it requests the next lines.
+//! A stream prefetcher: after two consecutive misses, upwards or downwards, it requests the next lines.
 //!
 //! QEMU executes one instruction after another, so a guest has at most one load in flight. A real
 //! core that walks through an array keeps memory busy mostly by its prefetcher. This is the

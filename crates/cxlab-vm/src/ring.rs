@@ -1,5 +1,4 @@
-//! Memory shared by the plugin and the model, as `adapters/qemu/ring.h`
-//! defines it: words of 64 bits.
+//! Memory shared by the plugin and the model, as `adapters/qemu/ring.h` defines it: words of 64 bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -123,8 +122,7 @@ impl Access {
 /// A record of the plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Record {
-    /// The processor's own time plus the time that was skipped
-    /// while all processors slept, in picoseconds.
+    /// The processor's own time plus the time that was skipped while all processors slept, in picoseconds.
     pub at_ps: u64,
     /// Address of the line and kind of the record, or number of the mark.
     pub what: u64,

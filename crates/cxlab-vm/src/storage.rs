@@ -44,8 +44,7 @@ impl Storage {
         &self.path
     }
 
-    /// Opens the file at `path`. If it does not exist, creates it with the contents
-    /// of a saved guest's window, `like`.
+    /// Opens the file at `path`. If it does not exist, creates it with the contents of a saved guest's window, `like`.
     ///
     /// # Errors
     /// [`StorageError`].

@@ -1,5 +1,4 @@
-//! Errors that a user can cause with workloads and traces: each says where, what was found
-//! and what is allowed.
+//! Errors that a user can cause with workloads and traces: each says where, what was found and what is allowed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

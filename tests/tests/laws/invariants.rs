@@ -68,8 +68,7 @@ fn no_more_than_a_quarter_of_a_large_buffer_waits_for_a_ride_when_a_run_has_drai
     }
 }
 
-/// Peak memory use of the process, in bytes. Memory that a run uses temporarily
-/// is released before its report exists.
+/// Peak memory use of the process, in bytes. Memory that a run uses temporarily is released before its report exists.
 #[cfg(target_os = "linux")]
 fn peak_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
@@ -200,8 +199,7 @@ fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
     let free = report(SLOW, &[]);
     assert_eq!(free.requests.in_flight_at_end, 500);
     let held = report(SLOW, &["hosts[0].issue.queue=3"]);
-    // Three in the queue, two buffers each in switch and device, one context, and
-    // at most two on each wire.
+    // Three in the queue, two buffers each in switch and device, one context, and at most two on each wire.
     let in_flight = held.requests.in_flight_at_end;
     assert!(in_flight <= 3 + 2 + 2 + 1, "{in_flight}");
     // The device sets the pace.

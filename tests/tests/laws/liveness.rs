@@ -92,8 +92,7 @@ async fn act(t: Handle, acts: Vec<Act>) {
     }
 }
 
-/// A host and its accelerators. `node` is the memory of each, and
-/// the other fields are further parameters.
+/// A host and its accelerators. `node` is the memory of each, and the other fields are further parameters.
 struct Machine {
     node: &'static str,
     processor: &'static str,
@@ -169,9 +168,8 @@ fn accelerators_that_add_to_one_word_take_turns() {
     for accelerators in [2, 4] {
         for outstanding in [1, 16] {
             let longest = PLAIN.longest(one_word(accelerators, outstanding));
-            // A turn is a round trip to the home agent and a snoop round trip: less than 1 us. An
-            // addition waits for the earlier ones of its own processing element, and for each of
-            // these a turn of every accelerator.
+            // A turn is a round trip to the home agent and a snoop round trip: less than 1 us. An addition waits for
+            // the earlier ones of its own processing element, and for each of these a turn of every accelerator.
             let bound = 1_000 * accelerators as u64 * outstanding as u64;
             for (requester, time) in &longest {
                 assert!(*time < bound, "{requester}: {time} ns, not below {bound}");
@@ -206,8 +204,7 @@ fn a_device_that_adds_to_its_own_memory_is_not_starved_by_a_host_that_reads_it()
 
 #[test]
 fn elements_share_the_port_of_their_cache() {
-    // The first processing element loads cached lines all the time, and the others
-    // load a line now and then.
+    // The first processing element loads cached lines all the time, and the others load a line now and then.
     let busy = vec![Loads(LOCAL, 64, 8, 20_000, 200)];
     let calm = vec![Sleep(5_000), Loads(LOCAL, 64, 8, 20, 1)];
     let acts = Acts {
@@ -260,9 +257,8 @@ fn a_line_without_an_entry_of_the_directory_gets_one_while_others_pass_theirs_on
 
 #[test]
 fn a_request_that_needs_two_cqids_gets_them() {
-    // Lines of the first set are modified, so another line of that set takes two CQIDs, one of
-    // them for the victim. The first processing element takes each free CQID for lines of the
-    // second set, whose victims need none.
+    // Lines of the first set are modified, so another line of that set takes two CQIDs, one of them for the victim. The
+    // first processing element takes each free CQID for lines of the second set, whose victims need none.
     let machine = Machine {
         cache: "size = \"256 B\"\nways = 2\nmisses = 2\nclean_evict = false",
         ..PLAIN
@@ -313,8 +309,7 @@ fn a_load_waits_for_a_write_buffer_of_evictions_and_not_for_all() {
     let few = with("llc = { write_buffer = 32 }").longest(evictions())[&0];
     let many = with("llc = { write_buffer = 65536 }").longest(evictions())[&0];
     println!("{few} ns with few places, {many} ns with many");
-    // 32 lines of 16 ns, and less than 300 ns to memory and back. The
-    // core's own 16 stores take less.
+    // 32 lines of 16 ns, and less than 300 ns to memory and back. The core's own 16 stores take less.
     assert!(few < 32 * 16 + 300, "{few} ns");
     assert!(
         many > 10 * few,
@@ -324,8 +319,7 @@ fn a_load_waits_for_a_write_buffer_of_evictions_and_not_for_all() {
 
 #[test]
 fn a_fill_whose_victim_is_modified_gets_a_place_while_a_device_evicts() {
-    // Each line that enters this cache evicts a modified one, for the core
-    // as well as for the device.
+    // Each line that enters this cache evicts a modified one, for the core as well as for the device.
     let machine = Machine {
         node: SLOW,
         processor: "l1 = { size = \"512 B\", ways = 2, access_time = \"2 ns\" }\n\
@@ -370,8 +364,7 @@ fn a_load_of_a_devices_memory_waits_for_a_write_buffer_of_its_own_evictions() {
 
 #[test]
 fn dma_writes_beyond_their_buffer_wait_before_the_host() {
-    // 2,048 lines, of which `lines` are in the host at once, each for at
-    // least the root complex's 100 ns.
+    // 2,048 lines, of which `lines` are in the host at once, each for at least the root complex's 100 ns.
     for (lines, processor) in [(4, "io_writes = 4"), (64, "io_writes = 64")] {
         let acts = Acts {
             cores: Vec::new(),
@@ -386,9 +379,8 @@ fn dma_writes_beyond_their_buffer_wait_before_the_host() {
 
 #[test]
 fn a_host_at_the_end_of_a_chain_is_not_starved_by_those_before_it() {
-    // One credit of each class, one device at the other end, and three hosts nearer to it
-    // that send requests all the time. At each switch the far host's request waits for
-    // one message of each other input.
+    // One credit of each class, one device at the other end, and three hosts nearer to it that send requests all the
+    // time. At each switch the far host's request waits for one message of each other input.
     for arbitration in ["round-robin", "age"] {
         let near =
             "issue = { outstanding = 64 }\nrequests = 4000\nworkload = { kind = \"uniform\" }\n";

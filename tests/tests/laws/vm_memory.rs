@@ -152,10 +152,9 @@ fn a_stream_gets_the_bandwidth_that_the_engine_gives_as_many_requests() {
     }
 }
 
-/// Two hosts with a region each of one device behind a switch. The first has this many requests
-/// in flight, and the second runs a stream. The system has the parts of ESF, because with the
-/// defaults 64 requests just fill four lanes. Then the order of two simultaneous requests
-/// decides 1 % of either's rate.
+/// Two hosts with a region each of one device behind a switch. The first has this many requests in flight, and the
+/// second runs a stream. The system has the parts of ESF, because with the defaults 64 requests just fill four lanes.
+/// Then the order of two simultaneous requests decides 1 % of either's rate.
 fn two_hosts(medium: &str, link: &str, first: (u32, &str), second: u32) -> String {
     let (outstanding, workload) = first;
     let link = link.replacen('{', "{ preset = \"esf\",", 1);

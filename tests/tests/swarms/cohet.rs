@@ -1,6 +1,5 @@
-//! Random systems of processors and accelerators under threads that mix all operations.
-//! Values must be right, nothing may be lost, no request may wait for ever, and the number of
-//! the machine's threads must not matter.
+//! Random systems of processors and accelerators under threads that mix all operations. Values must be right, nothing
+//! may be lost, no request may wait for ever, and the number of the machine's threads must not matter.
 //!
 //! A failure prints the command that replays its system.
 #![allow(clippy::unwrap_used)]
@@ -224,9 +223,8 @@ fn draw(seed: u64) -> Drawn {
     }
 }
 
-/// Adds a core that runs a pattern over the lines that the threads share. The core
-/// stores no values, so the values of the threads are right if no cache keeps a
-/// copy that it should have lost.
+/// Adds a core that runs a pattern over the lines that the threads share. The core stores no values, so the values of
+/// the threads are right if no cache keeps a copy that it should have lost.
 fn with_a_program(text: &str, cores: u64, cxl: bool, rng: &mut StreamRng) -> String {
     let span = match cxl {
         true => pick(rng, &["local", "cxl", "all"]),
@@ -281,8 +279,7 @@ fn with_two_ways(text: &str, topology: &str, far: &str, rng: &mut StreamRng) -> 
     let ways = format!(
         "{{ kind = \"spine-leaf\", leaves = 2, spines = 2, placement = \"{placement}\" }}\nrouting = \"{routing}\""
     );
-    // Keeps the edge links of the system without switches, except
-    // for the flits (see CacheIDs above).
+    // Keeps the edge links of the system without switches, except for the flits (see CacheIDs above).
     let old = "edge_link = { generation = \"5\", credits";
     let new = "edge_link = { generation = \"5\", flit = \"256B\", credits";
     text.replace(topology, &ways).replace(old, new)

@@ -307,8 +307,7 @@ fn no_damaged_checkpoint_is_taken_and_no_forged_one_ends_the_reader() {
     assert!((1..300).contains(&read), "{read} of 300 are states");
 }
 
-/// Interrupts a run with checkpoints after it has delivered rows `after`
-/// times. Returns its report and checkpoint.
+/// Interrupts a run with checkpoints after it has delivered rows `after` times. Returns its report and checkpoint.
 fn interrupted(plan: &Plan, threads: usize, after: u32) -> (Report, Option<Vec<u8>>) {
     let file = Temporary::default();
     let monitor = Monitor::default();

@@ -23,8 +23,7 @@ impl HwThreads {
         }
     }
 
-    /// Records that a holder writes the line; `None` is a device that writes by DMA or
-    /// into the host's cache.
+    /// Records that a holder writes the line; `None` is a device that writes by DMA or into the host's cache.
     #[inline]
     pub fn written(&mut self, holder: Option<u16>, line: LineAddr) {
         if let Some(audit) = &mut self.audit {
@@ -53,8 +52,7 @@ impl HwThreads {
         lines.is_some_and(|lines| lines.is_consumed(access))
     }
 
-    /// Performs an access on the image at its physical address. The owner must have the
-    /// right to the line.
+    /// Performs an access on the image at its physical address. The owner must have the right to the line.
     pub fn perform(&mut self, access: &Access) {
         let hpa = access.hpa;
         let op = &mut self.ops[access.op as usize];

@@ -311,8 +311,7 @@ fn what_no_window_was_seen_of_waits_for_one() {
     assert_eq!(waiting.end(Some(4)), Some((4, 30.0)));
     waiting.pass(5.0);
     assert_eq!(waiting.seen(2), (2, 5.0));
-    // A sample is in new code, whose window comes later. Half of the time before
-    // that sample is known.
+    // A sample is in new code, whose window comes later. Half of the time before that sample is known.
     assert_eq!(waiting.pass(6.0), Some((2, 3.0)));
     waiting.elsewhere();
     assert_eq!(waiting.pass(10.0), None);

@@ -147,9 +147,8 @@ fn counted_lines_are_the_misses() {
     assert!((asked / (200.0 * counted) - 1.0).abs() < 0.02, "{asked}");
 }
 
-/// Five intervals pass before the window, at another pace, and eight until the counter is
-/// known to count. Then all of them are counted, and only the time before the first sample is
-/// priced by the pace.
+/// Five intervals pass before the window, at another pace, and eight until the counter is known to count. Then all of
+/// them are counted, and only the time before the first sample is priced by the pace.
 #[test]
 fn what_passed_before_a_window_is_counted_behind_it() {
     let mut fabric = FAR;
@@ -182,8 +181,7 @@ fn what_passed_before_a_window_is_counted_behind_it() {
 fn what_passed_between_two_pieces_of_code_is_shared() {
     let mut fabric = FAR;
     let mut followed = Followed::new(&mut fabric);
-    // Their windows show no register that counts, so the model's time gives
-    // the number of instructions.
+    // Their windows show no register that counts, so the model's time gives the number of instructions.
     for code in [ONE, OTHER] {
         add(&mut followed, code, &[]);
     }

@@ -158,8 +158,7 @@ impl Sums {
     }
 }
 
-/// Feeds samples to `progress`, and returns the counted, the executed of the
-/// counted, and all instructions.
+/// Feeds samples to `progress`, and returns the counted, the executed of the counted, and all instructions.
 fn fed(progress: &mut Progress, seen: &[(u64, ThreadPlace)], slower: f64) -> (f64, f64, f64) {
     let mut sums = Sums::default();
     for pair in seen.windows(2) {
@@ -235,8 +234,7 @@ fn rows_that_are_short_do_not_count() {
     }
 }
 
-/// The pointer continues in another array far above. It disagrees with the
-/// counter, which is right.
+/// The pointer continues in another array far above. It disagrees with the counter, which is right.
 #[test]
 fn of_two_registers_that_disagree_the_one_that_went_less_far_counts() {
     let run = |program: &mut Program| {

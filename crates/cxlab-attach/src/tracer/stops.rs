@@ -46,8 +46,7 @@ impl Tracer<'_> {
         let registers = sys::registers(tid).ok()?;
         let inside = window::is_inside(&registers);
         if inside {
-            // A running thread stops at once, but a thread in the kernel stops only when
-            // it leaves the kernel.
+            // A running thread stops at once, but a thread in the kernel stops only when it leaves the kernel.
             let late = since.elapsed().as_nanos() as u64;
             let kernel_ns = late.min(thread.cpu_ns.saturating_sub(asked_ns));
             thread.stretch = thread.stretch.without(kernel_ns as f64);
@@ -96,8 +95,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Schedules another sample before the next epoch, if the registers that
-    /// count in that code need it.
+    /// Schedules another sample before the next epoch, if the registers that count in that code need it.
     pub(super) fn schedule_sample(&mut self, tid: Tid, phase: PhaseId) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;

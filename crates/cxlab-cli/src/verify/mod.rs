@@ -202,8 +202,7 @@ pub struct Verification {
     pub by_period: Vec<PeriodResult>,
     /// The attached run, over the CPU time that it used natively.
     pub run: Option<ModelSide>,
-    /// The attached run, over the model's time for the priced code. Like the engine's time, it has no kernel and no page
-    /// table walks.
+    /// The attached run, over the model's time for the priced code: without kernel and page table walks, as the engine's.
     pub run_modelled: Option<ModelSide>,
     /// Each thread of a program of several, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -57,8 +57,7 @@ impl RecordedExecution {
         last.map_or(0, |last| last + PAGE)
     }
 
-    /// Address of a page in local memory. Pages of CXL memory keep their distances, so that the same lines conflict in a
-    /// cache set.
+    /// Address of a page in local memory. Pages of CXL memory keep their distances and thus their cache sets.
     fn local(&self, page: u32, highest: u64) -> u64 {
         let place = self.pages[page as usize];
         LOCAL_BASE.0 + place.unwrap_or(highest + u64::from(page) * PAGE)

@@ -222,7 +222,6 @@ impl<'a> Recorder<'a> {
         self.threads[thread].clock_ns()
     }
 
-    /// The results.
     pub(super) fn finish(mut self) -> RecordedRun {
         let threads = self.threads.into_iter();
         let threads: Vec<RecordedThread> = threads

@@ -1,5 +1,4 @@
-//! Listens to a thread, instruction by instruction: finds what its first cache lacks and which
-//! access needs whose data.
+//! Listens to a thread, instruction by instruction: finds what its first cache lacks and which access needs whose data.
 //!
 //! An access needs the data of an earlier one when a register of its address was computed from them,
 //! or when both are in the same line, which is still in flight. Where it needs several, the one counts that
@@ -113,8 +112,7 @@ impl ThreadRecorder {
         self.window_begun += waited;
     }
 
-    /// Adds a synchronization point, where all accesses of the thread have completed. Returns the number of such points
-    /// so far.
+    /// Adds a synchronization point, where all accesses of the thread have completed, and returns its number, from 1.
     pub(super) fn synchronize(&mut self, after: Option<(u16, u64)>) -> u64 {
         let sync = SyncPoint {
             cycles: self.position - self.counted,

@@ -1,9 +1,8 @@
 //! The host-memory cache (HMC) of an accelerator: lines of host memory, cached over CXL.cache.
 //!
-//! The table [`cxlab_protocol::coherence::cache_agent`] decides what happens to a line. This
-//! module adds the timing and the bounded resources. A request allocates a CQID, and so does the
-//! eviction of the line that makes space for it. Accesses to a line with a transaction in flight
-//! wait for that transaction, in order.
+//! The table [`cxlab_protocol::coherence::cache_agent`] decides what happens to a line. This module adds the timing and
+//! the bounded resources. A request allocates a CQID, and so does the eviction of the line that makes space for it.
+//! Accesses to a line with a transaction in flight wait for that transaction, in order.
 
 use cxlab_agent::{Access, AccessKind, AccessResponse, WaitingAccess, WaitingAccesses};
 use cxlab_engine::Ctx;
@@ -470,10 +469,9 @@ impl Accelerator {
         }
     }
 
-    /// Performs a write into the host when the host pulls its data. Returns whether only some
-    /// bytes of the line are written. While a push waits for the pull, its bytes are in a
-    /// buffer of the line's size, so pushes of the same line that directly follow in the queue
-    /// are sent along with it.
+    /// Performs a write into the host when the host pulls its data. Returns whether only some bytes of the line are
+    /// written. While a push waits for the pull, its bytes are in a buffer of the line's size, so pushes of the same
+    /// line that directly follow in the queue are sent along with it.
     pub(super) fn pulled(&mut self, id: u32) -> bool {
         let mut waiter = self.transactions.entries[id as usize].first;
         let mut count: u32 = 0;

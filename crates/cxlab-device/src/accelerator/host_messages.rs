@@ -198,8 +198,7 @@ impl Accelerator {
         }
     }
 
-    /// Handles the data of a line read for the host, from the medium or, if modified, from the
-    /// cache in front of it.
+    /// Handles the data of a line read for the host, from the medium or, if modified, from the cache in front of it.
     pub(super) fn read_for_host(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

@@ -102,8 +102,7 @@ impl Accelerator {
     /// Applies a message to an entry.
     ///
     /// # Panics
-    /// If the table has no row for the message: the message violates the protocol, which is a
-    /// bug of the simulator.
+    /// If the table has no row for the message: the message violates the protocol, which is a bug of the simulator.
     pub(super) fn apply(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -214,8 +213,7 @@ impl Accelerator {
         }
     }
 
-    /// Performs a load on the value that the host sent, unless the value is poison, in which case
-    /// the result is true.
+    /// Performs a load on the value that the host sent, unless the value is poison, in which case the result is true.
     fn perform_once(&mut self, access: &Access, id: u32, message: &Message) -> bool {
         let poison = message.cache.has(CacheMeta::POISON);
         if !poison {

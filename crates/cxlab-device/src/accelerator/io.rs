@@ -1,11 +1,10 @@
 //! CXL.io of an accelerator: the DMA engine, the registers, and the interrupts that the device raises.
 //!
-//! The engine starts descriptors in order; several may be in flight. A descriptor that reads host
-//! memory requests its bytes in read requests of limited size, as many at once as there are tags.
-//! It completes when the last bytes have passed the datapath. A descriptor that writes sends its
-//! bytes, and then a read of zero bytes, which the host completes when all bytes are written: that
-//! is the acknowledgement. A posted descriptor has no acknowledgement, and completes when its bytes
-//! have passed the datapath.
+//! The engine starts descriptors in order; several may be in flight. A descriptor that reads host memory requests its
+//! bytes in read requests of limited size, as many at once as there are tags. It completes when the last bytes have
+//! passed the datapath. A descriptor that writes sends its bytes, and then a read of zero bytes, which the host
+//! completes when all bytes are written: that is the acknowledgement. A posted descriptor has no acknowledgement, and
+//! completes when its bytes have passed the datapath.
 
 use std::collections::VecDeque;
 
@@ -430,8 +429,7 @@ impl Accelerator {
         true
     }
 
-    /// Sends a read of zero bytes, which the host completes when all bytes are written; false when
-    /// no tag is free.
+    /// Sends a read of zero bytes, which the host completes when all bytes are written; false when no tag is free.
     fn request_acknowledgement(&mut self, ctx: &mut Ctx<'_, Parcel>, number: usize) -> bool {
         let Some(tag) = self.io.free.pop() else {
             return false;

@@ -93,8 +93,7 @@ impl Accelerator {
         }
     }
 
-    /// Looks up the line of a processing element's next access; false if the access must wait for a
-    /// CQID or a way.
+    /// Looks up the line of a processing element's next access; false if the access must wait for a CQID or a way.
     pub(super) fn look_for_element(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

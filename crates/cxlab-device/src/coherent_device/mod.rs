@@ -32,23 +32,20 @@
 //! buffer), not when the medium has written.
 //!
 //! # Latency stages
-//! Waiting for a context counts as `device_queue`, and waiting for the medium to accept as
-//! `media_queue`. Waiting for the line, for an entry and for snoops of the line is `coherence`. The
-//! time from acceptance to the data is `media`, and the pipelines are `device`. Both messages of a
-//! read's response carry all stages.
+//! Waiting for a context counts as `device_queue`, and waiting for the medium to accept as `media_queue`. Waiting for
+//! the line, for an entry and for snoops of the line is `coherence`. The time from acceptance to the data is `media`,
+//! and the pipelines are `device`. Both messages of a read's response carry all stages.
 //!
 //! # Order
-//! Snoops and completions may be ready before data that were requested earlier, so no message is
-//! scheduled on the link in advance: the end of a read costs a wake-up. Messages of one class leave
-//! through a port in the order in which they were made, so `BIConflictAck` does not pass a completion
-//! (rule E6a of table 3-56).
+//! Snoops and completions may be ready before data that were requested earlier, so no message is scheduled on the link
+//! in advance: the end of a read costs a wake-up. Messages of one class leave through a port in the order in which they
+//! were made, so `BIConflictAck` does not pass a completion (rule E6a of table 3-56).
 //!
 //! # Load
-//! A device with [`CoherentConfig::qos`] reports its load in each completion and each `MemData`
-//! (DevLoad; CXL 3.1, sections 3.3.4, 3.3.9 and 3.3.10). Its internal load is the number of requests
-//! and writes inside: in the receive buffers, in a context, before or in the medium, or on their way
-//! out. Both messages of a read's response report the same load, and count as one response.
-//! `BIConflictAck` completes no request; it reports light load.
+//! A device with [`CoherentConfig::qos`] reports its load in each completion and each `MemData` (DevLoad; CXL 3.1,
+//! sections 3.3.4, 3.3.9 and 3.3.10). Its internal load is the number of requests and writes inside: in the receive
+//! buffers, in a context, before or in the medium, or on their way out. Both messages of a read's response report the
+//! same load, and count as one response. `BIConflictAck` completes no request; it reports light load.
 //!
 //! # Left out
 //! An agent of the device's own, a cache in front of the medium (`Cmp-M`), reading the medium while
@@ -101,8 +98,7 @@ const SHARES: u32 = u32::MAX - 1;
 struct Port {
     link: LinkPort,
     outbox: Outbox,
-    /// Owners of the queued responses, without data and with data: a request, or `NONE` for
-    /// a response to RwD.
+    /// Owners of the queued responses, without data and with data: a request, or `NONE` for a response to RwD.
     owners: [VecDeque<u32>; 2],
 }
 
@@ -251,9 +247,8 @@ impl CoherentDevice {
         })
     }
 
-    /// Counters as of a device without coherence. `reads` and `writes` are those of the
-    /// medium, `accepted` counts requests and writes, and `answered` those whose last
-    /// response has been sent.
+    /// Counters as of a device without coherence. `reads` and `writes` are those of the medium, `accepted` counts
+    /// requests and writes, and `answered` those whose last response has been sent.
     pub fn stats(&self) -> DeviceStats {
         DeviceStats {
             answered: self.answers.sent,
@@ -296,8 +291,7 @@ impl CoherentDevice {
         &mut self.ports[port as usize].link
     }
 
-    /// The filter's state of the line at this address of a host; `None` if the device
-    /// does not map the address.
+    /// The filter's state of the line at this address of a host; `None` if the device does not map the address.
     pub fn holders(&self, host: PortId, hpa: Hpa) -> Option<Filter> {
         let line = self.decoders.decode(host, hpa)?.line();
         Some(match self.lines.find(line) {
@@ -360,8 +354,7 @@ impl CoherentDevice {
         }
     }
 
-    /// Skips the changes of shares that were made before the restored state was
-    /// saved: telemetry has them.
+    /// Skips the changes of shares that were made before the restored state was saved: telemetry has them.
     fn catch_up(&mut self) -> Result<(), StateError> {
         self.timeline.catch_up(&mut self.decoders)
     }

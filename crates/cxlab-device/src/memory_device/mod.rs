@@ -1,22 +1,20 @@
 //! A Type 3 device: a controller in front of a medium, HDM-H (the host manages coherence; the
 //! device responds to every request and ignores metadata).
 //!
-//! A request passes the controller's pipeline (a constant time) and waits in the receive buffer
-//! until the medium accepts it. When the medium is done, the device responds: to reads with
-//! `MemData` (S2M DRS), to writes with `Cmp` (S2M NDR). The buffer's credit is returned when the
-//! request enters the medium. A context stays allocated until the response leaves. The number of
-//! contexts is bounded, so a blocked response path stalls requests all the way back to their
-//! requesters. If the medium knows the completion time on acceptance, the response is scheduled on
-//! the link immediately, and the request costs the device one event.
+//! A request passes the controller's pipeline (a constant time) and waits in the receive buffer until the medium
+//! accepts it. When the medium is done, the device responds: to reads with `MemData` (S2M DRS), to writes with `Cmp`
+//! (S2M NDR). The buffer's credit is returned when the request enters the medium. A context stays allocated until the
+//! response leaves. The number of contexts is bounded, so a blocked response path stalls requests all the way back to
+//! their requesters. If the medium knows the completion time on acceptance, the response is scheduled on the link
+//! immediately, and the request costs the device one event.
 //!
 //! A request to an address that no decoder of its host maps is denied as soon as a context is free,
 //! without access to the medium. A denied read returns `MemData-NXM`; a denied write is dropped and
 //! returns `Cmp` (CXL 3.1, section 3.3, *recollection*).
 //!
-//! The capacity that the device serves, and the shares of hosts, change at times that are known at
-//! build time. So does viral (CXL 3.1, section 12.4.2). A device with a persistent medium drops the
-//! writes of hosts that are in viral, and returns `Cmp` without access to the medium. Writes that
-//! the medium accepted earlier are kept, and reads are served.
+//! The capacity that the device serves, and the shares of hosts, change at times that are known at build time. So does
+//! viral (CXL 3.1, section 12.4.2). A device with a persistent medium drops the writes of hosts that are in viral, and
+//! returns `Cmp` without access to the medium. Writes that the medium accepted earlier are kept, and reads are served.
 
 mod admission;
 mod responses;
@@ -254,8 +252,7 @@ impl MemoryDevice {
         }
     }
 
-    /// Applies a line access to the medium's state without simulated time, in
-    /// a sampled run ([`MemoryBackend::warm`]).
+    /// Applies a line access to the medium's state without simulated time, in a sampled run ([`MemoryBackend::warm`]).
     #[inline]
     pub fn warm(&mut self, source: PortId, hpa: Hpa, write: bool) {
         if let Some(dpa) = self.decoders.decode(source, hpa) {

@@ -335,8 +335,7 @@ fn writes_are_completed_when_they_have_their_place_and_wait_for_one_in_the_link(
     let mut setup = filtered(Setup::default(), |filter| filter.writes = 1);
     setup.medium.queue = 1;
     let ran = run(setup, &[((0..4).map(write).collect(), silent)]);
-    // The first write is in the medium, the second waits for it, and the others
-    // wait for the second.
+    // The first write is in the medium, the second waits for it, and the others wait for the second.
     let placed = [THERE, THERE + NS, THERE + MEDIUM, THERE + 2 * MEDIUM];
     for ((at, completed), (place, expected)) in ran.seen(0).iter().zip((0..).zip(placed)) {
         assert_eq!((*at, completed.opcode), (expected + WAY, Opcode::Cmp));

@@ -99,8 +99,7 @@ impl<P: Payload> Ctx<'_, P> {
         *self.send_in_place(port, at) = payload;
     }
 
-    /// Sends through `port`, to arrive at time `at`, the payload that the caller writes to
-    /// the returned reference.
+    /// Sends through `port`, to arrive at time `at`, the payload that the caller writes to the returned reference.
     ///
     /// The referenced value is arbitrary until the caller writes it. A payload that is built there is
     /// copied once less than with [`Ctx::send`].
@@ -114,9 +113,8 @@ impl<P: Payload> Ctx<'_, P> {
         self.pending.push(block, key, target)
     }
 
-    /// The payload that has arrived, in the event queue. It is the default value in
-    /// [`start`](super::Component::start) and [`wake`](super::Component::wake), and after the payload was
-    /// passed on or kept.
+    /// The payload that has arrived, in the event queue. It is the default value in [`start`](super::Component::start)
+    /// and [`wake`](super::Component::wake), and after the payload was passed on or kept.
     #[inline(always)]
     pub fn received(&self) -> &P {
         self.pending.queue.carried(self.place)
@@ -196,12 +194,10 @@ impl<P: Payload> Ctx<'_, P> {
         (route.block, self.next_key(at), target)
     }
 
-    /// Requests a call of [`Component::wake`](super::Component::wake) with `token` at time `at`, which
-    /// may be now.
+    /// Requests a call of [`Component::wake`](super::Component::wake) with `token` at time `at`, which may be now.
     ///
-    /// A wake-up cannot be cancelled: a component that no longer needs it ignores it. A wake-up at the
-    /// current time is handled after this event, in the [order](super::Component#order-of-events) of the
-    /// events that are then pending.
+    /// A wake-up cannot be cancelled: a component that no longer needs it ignores it. A wake-up at the current time is
+    /// handled after this event, in the [order](super::Component#order-of-events) of the events that are then pending.
     ///
     /// # Panics
     /// If `at` is in the past.

@@ -38,8 +38,7 @@ impl Entry {
     };
 }
 
-/// The event queue of a partition: a timing wheel, or queues of blocks of components
-/// for block-by-block execution.
+/// The event queue of a partition: a timing wheel, or queues of blocks of components for block-by-block execution.
 #[derive(Clone)]
 pub struct WheelQueue<T> {
     slab: Slab<T>,
@@ -140,8 +139,7 @@ impl<T: Copy + Default> WheelQueue<T> {
         &mut self.block_queues
     }
 
-    /// Receiver and payload of the event that is `behind` events after the current one,
-    /// with block-by-block execution.
+    /// Receiver and payload of the event that is `behind` events after the current one, with block-by-block execution.
     #[inline(always)]
     pub(crate) fn coming(&self, behind: usize) -> Option<(Target, &T)> {
         let (target, place) = self.block_queues.coming(behind)?;
@@ -206,8 +204,7 @@ impl<T: Copy + Default> WheelQueue<T> {
         Some((target, self.slab.at(place)))
     }
 
-    /// Prefetches one more event of the next slot. Walking the list of a slot at once would stall
-    /// at each event.
+    /// Prefetches one more event of the next slot. Walking the list of a slot at once would stall at each event.
     #[inline(always)]
     pub(crate) fn prefetch_next_slot(&mut self) {
         prefetch(self.slab.at(self.wheel.prefetch_next_slot()));
@@ -215,9 +212,8 @@ impl<T: Copy + Default> WheelQueue<T> {
 }
 
 impl Wheel {
-    /// A wheel whose slots have one or two events: 64 ps wide in small systems, narrower and
-    /// more in systems with more components (limits *assumed*). The horizon is always 524 ns, more than
-    /// a hop or a DRAM access takes.
+    /// A wheel whose slots have one or two events: 64 ps wide in small systems, narrower and more in systems with more
+    /// components (limits *assumed*). The horizon is always 524 ns, more than a hop or a DRAM access takes.
     fn for_components(count: usize) -> Self {
         let shift = match count {
             0..=64 => 6,

@@ -3,9 +3,8 @@
 use crate::component::Wire;
 use crate::partition::clusters;
 
-/// Size of a block: the number of its components plus the number of their wires, since the
-/// state of a component grows with its ports. Blocks of twice and four times this size are
-/// as fast (`docs/explain/performance.md`).
+/// Size of a block: the number of its components plus the number of their wires, since the state of a component grows
+/// with its ports. Blocks of twice and four times this size are as fast (`docs/explain/performance.md`).
 const BLOCK: usize = 128;
 
 /// Size below which a partition stays one block (*assumed*).

@@ -179,8 +179,7 @@ impl<C: Component> Partition<C> {
         done
     }
 
-    /// Handles events in windows of the shortest latency between two blocks; in each window, one block
-    /// after the other.
+    /// Handles events in windows of the shortest latency between two blocks; in each window, one block after the other.
     ///
     /// The state that the events of a large system touch does not fit the caches. In the order of time,
     /// each event would touch lines that have long been evicted. In a window no block can affect another,
@@ -227,8 +226,7 @@ impl<C: Component> Partition<C> {
         self.restore_kept();
     }
 
-    /// Moves kept payloads from the queue into the components
-    /// ([`KeptPayloads::take_kept`](crate::KeptPayloads::take_kept)).
+    /// Moves kept payloads out of the queue, by [`KeptPayloads::take_kept`](crate::KeptPayloads::take_kept) of components.
     pub(super) fn take_kept(&mut self) {
         for slot in &mut self.slots {
             if let Some(keeper) = slot.component.hand_over() {
@@ -237,8 +235,7 @@ impl<C: Component> Partition<C> {
         }
     }
 
-    /// Lets components keep payloads in the queue again
-    /// ([`KeptPayloads::restore_kept`](crate::KeptPayloads::restore_kept)).
+    /// Moves kept payloads back, by [`KeptPayloads::restore_kept`](crate::KeptPayloads::restore_kept) of components.
     pub(super) fn restore_kept(&mut self) {
         for slot in &mut self.slots {
             if let Some(keeper) = slot.component.hand_over() {

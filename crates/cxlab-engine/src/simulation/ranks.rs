@@ -197,9 +197,8 @@ impl<C: Component + SaveState> Simulation<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {
-    /// Copies the components of all ranks to rank 0, which then has the state that a run in one process
-    /// would have. The other ranks do not change. Returns the digest, which is that of the whole run on
-    /// rank 0 alone.
+    /// Copies the components of all ranks to rank 0, which then has the state that a run in one process would have. The
+    /// other ranks do not change. Returns the digest, which is that of the whole run on rank 0 alone.
     ///
     /// # Errors
     /// If a component cannot be saved, or if ranks have different systems.

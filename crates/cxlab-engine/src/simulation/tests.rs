@@ -293,8 +293,7 @@ fn a_run_in_pieces_is_the_run_in_one() {
     assert_eq!(outcome.digest, expected.digest);
 }
 
-/// A system that is executed block by block after the first check of its division, or never
-/// with `in_blocks` false.
+/// A system that is executed block by block after the first check of its division, or never with `in_blocks` false.
 fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler>, Outcome) {
     let mut simulation = jugglers(1500, 700);
     let monitor = Monitor::default();

@@ -26,8 +26,7 @@ const PREFETCH_DISTANCE: usize = 14;
 /// a few times as long as most windows. Threads that outnumber the processors do not spin.
 const SPINS: u32 = 2_000;
 
-/// Number of windows between two calls of `pause` (*assumed*), which reads a clock and so takes some ten
-/// nanoseconds.
+/// Number of windows between two calls of `pause` (*assumed*), which reads a clock and so takes some ten nanoseconds.
 const PAUSE_EVERY: u64 = 8;
 
 /// A partition for another thread to run up to the time `until`.
@@ -134,8 +133,7 @@ impl<C: Component> Workers<C> {
         exchange: None,
     };
 
-    /// The exchange of `count` partitions, with `count - 1` workers: the present one if it fits,
-    /// otherwise a new one.
+    /// The exchange of `count` partitions, with `count - 1` workers: the present one if it fits, otherwise a new one.
     fn exchange(
         &mut self,
         count: usize,

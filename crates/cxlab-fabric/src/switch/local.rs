@@ -1,6 +1,5 @@
-//! The routing tables of a single switch. The tables of a large fabric do not fit in a near cache, and
-//! a switch reads its entry for every message. An entry is therefore one byte for each destination
-//! where a byte is enough.
+//! The routing tables of a single switch. The tables of a large fabric do not fit in a near cache, and a switch reads
+//! its entry for every message. An entry is therefore one byte for each destination where a byte is enough.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,8 +62,7 @@ pub(super) struct LocalRouting {
 }
 
 impl LocalRouting {
-    /// The routing of switch number `switch` with `ports` ports. `hdm_d` has an entry for each
-    /// endpoint of the fabric.
+    /// The routing of switch number `switch` with `ports` ports. `hdm_d` has an entry for each endpoint of the fabric.
     pub(super) fn new(
         tables: &Arc<RoutingTables>,
         switch: usize,

@@ -179,8 +179,7 @@ fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
     let mut one = ask(0, 90_000, 1, 8);
     one.loss = Some(0.2);
     one.untouched = Some(0.25);
-    // Half of the memory is pool memory and a quarter is untouched, so a third of the
-    // touched memory is in the pool.
+    // Half of the memory is pool memory and a quarter is untouched, so a third of the touched memory is in the pool.
     let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(vec![one])), "static");
     let outcome = parts.run(100);
     let expected = 0.2 / 0.82 * (170.0 / 85.0 - 1.0) / 3.0;
@@ -249,8 +248,7 @@ fn the_monitor_gives_local_memory_to_vms_that_lose_too_much() {
         Parts::new(params, 1, Box::new(Fixed(asks)), "static").run(100)
     };
     let pool = |outcome: &Outcome, at: usize| outcome.series[at].pool_mib / 1024;
-    // At 200 % of local latency and with half of its memory in the pool, a
-    // VM loses 0.61 of its loss.
+    // At 200 % of local latency and with half of its memory in the pool, a VM loses 0.61 of its loss.
     let outcome = run(vec![vm(0.2, 8), vm(0.06, 16)], 64);
     assert_eq!(
         (pool(&outcome, 0), pool(&outcome, 1), outcome.mitigated),

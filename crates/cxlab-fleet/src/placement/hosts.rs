@@ -134,9 +134,8 @@ impl Hosts {
         }
     }
 
-    /// The host that a placement prefers for a VM, and the value of `offer` for it.
-    /// Candidates are hosts with enough free cores for which `offer` returns a value.
-    /// `memory_mib` is the memory that the VM requests.
+    /// The host that a placement prefers for a VM, and the value of `offer` for it. Candidates are hosts with enough
+    /// free cores for which `offer` returns a value. `memory_mib` is the memory that the VM requests.
     pub fn find<P: Placement>(
         &mut self,
         placement: &P,

@@ -1,5 +1,4 @@
-//! Transactions in flight: an entry for each line that is not settled, with the
-//! accesses waiting for the line.
+//! Transactions in flight: an entry for each line that is not settled, with the accesses waiting for the line.
 //!
 //! Entries are stored in a slab, and the message tag is the entry's number. The entry of a line that keeps
 //! its way in the cache is found through the way. The entry of a line that has left its way is found
@@ -203,8 +202,7 @@ impl TransactionEntries {
         self.free.push(number);
     }
 
-    /// Turns an entry into one for a request, if the bound allows it. An entry for
-    /// snoops becomes free by this.
+    /// Turns an entry into one for a request, if the bound allows it. An entry for snoops becomes free by this.
     #[inline]
     pub(super) fn turn_into_miss(&mut self, number: u32) -> bool {
         let kind = self.slab[number as usize].kind;

@@ -7,12 +7,11 @@
 //! arrives is exclusive, or modified by a store.
 //!
 //! # Stalls
-//! An access that misses takes an MSHR and a way of its set. The evicted line takes an entry for evictions
-//! until its completion comes. Accesses to a line with a transaction in flight wait for it, in order. An
-//! access that finds no room waits in front of the cache, and so do the accesses after it. These waits
-//! count as `queue`, like the wait for another access's line, or for the eviction of the line itself. The
-//! latency stages of an access are those of the message that completes it. The second request of a lost
-//! upgrade continues with the stages of the first.
+//! An access that misses takes an MSHR and a way of its set. The evicted line takes an entry for evictions until its
+//! completion comes. Accesses to a line with a transaction in flight wait for it, in order. An access that finds no
+//! room waits in front of the cache, and so do the accesses after it. These waits count as `queue`, like the wait for
+//! another access's line, or for the eviction of the line itself. The latency stages of an access are those of the
+//! message that completes it. The second request of a lost upgrade continues with the stages of the first.
 //!
 //! Responses are always accepted: everything that they cause has its entry, and the outgoing queues have
 //! room for a request, a `MemWr`, a `BIConflict` and a snoop response for each. A snoop waits for an entry
@@ -601,8 +600,7 @@ impl RequestAgent for CachingRequester {
         self.accesses.len() + self.entries.len() + self.snoops.delayed.len() as u64
     }
 
-    /// Whether the source has ended and nothing is in flight. An access of another requester may
-    /// still snoop the cache.
+    /// Whether the source has ended and nothing is in flight. An access of another requester may still snoop the cache.
     fn is_done(&self) -> bool {
         self.issuer.is_done() && self.rest.is_none() && self.in_flight() == 0
     }

@@ -228,8 +228,7 @@ impl HwThread {
         None
     }
 
-    /// When a step can be taken into the window; [`PENDING`] if it waits for steps whose
-    /// completion time is not known.
+    /// When a step can be taken into the window; [`PENDING`] if it waits for steps whose completion time is not known.
     fn due(&self, shared: &CoreShared, step: &Step) -> u64 {
         let cycle = shared.params.cycle.0;
         let slot = match self.front.in_cycle < shared.params.width {
@@ -426,8 +425,7 @@ impl HwThread {
         true
     }
 
-    /// Sets the completion time of a step. A step that waits for its data begins then,
-    /// or when it has computed.
+    /// Sets the completion time of a step. A step that waits for its data begins then, or when it has computed.
     pub(super) fn completes(&mut self, shared: &mut CoreShared, number: u64, done: u64) {
         let entry = &mut self.window[number];
         entry.done = done;

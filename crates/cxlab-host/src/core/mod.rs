@@ -6,11 +6,10 @@
 //! and prefetcher; they share caches, links and the host's own memory. A thread that comes to a point of
 //! synchronization waits there for another one.
 //!
-//! Memory is CXL memory, through the root ports, and the host's own memory behind its controller. A
-//! line that several steps access is requested once. Evicted modified lines and flushed lines are
-//! written back. A step that accesses such a line before its write-back has completed is stalled, and
-//! so are the steps after it. A flush is issued when every earlier step has begun, a fence when every
-//! earlier step has completed.
+//! Memory is CXL memory, through the root ports, and the host's own memory behind its controller. A line that several
+//! steps access is requested once. Evicted modified lines and flushed lines are written back. A step that accesses such
+//! a line before its write-back has completed is stalled, and so are the steps after it. A flush is issued when every
+//! earlier step has begun, a fence when every earlier step has completed.
 //!
 //! The core's request statistics count the requests that its memory sees: lines read for misses, and lines
 //! written for flushes. [`CoreStats`] counts what the program sees.

@@ -114,9 +114,8 @@ impl Processor {
         self.stats.bias_requests += u64::from(flips);
         self.stats.bias_writes += u64::from(flips && writes);
         let request = match (request, self.params.llc.device_evictions) {
-            // The device takes or writes a line of its own memory (HDM-D). For the table this is a
-            // flush, because the host keeps no copy of the line, and the directory does not record
-            // the device as its holder.
+            // The device takes or writes a line of its own memory (HDM-D). For the table this is a flush, because the
+            // host keeps no copy of the line, and the directory does not record the device as its holder.
             _ if flips => Request::ClFlush,
             (Request::DirtyEvict, DeviceEvictions::Llc) => Request::DirtyEvictPush,
             (request, _) => request,

@@ -32,8 +32,7 @@ const TAGS: u32 = 1 << 12;
 /// State of a device's CXL.io transactions.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct DeviceIoState {
-    /// Requests in the receive buffer of a root port (by its number) that wait for
-    /// room in the root complex.
+    /// Requests in the receive buffer of a root port (by its number) that wait for room in the root complex.
     outside: VecDeque<(u16, Message)>,
     /// Number of lines of writes in the root complex and at the home agent.
     inside: u32,

@@ -100,8 +100,7 @@ impl Processor {
         self.read_memory(ctx, id, 0);
     }
 
-    /// Reads the line of a transaction, or queues the transaction if the limit of
-    /// outstanding reads is reached.
+    /// Reads the line of a transaction, or queues the transaction if the limit of outstanding reads is reached.
     pub(super) fn read_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         if let Some(most) = self.params.llc.misses
             && self.memory.open_reads >= most
@@ -231,8 +230,7 @@ impl Processor {
         Message::new(opcode, hpa, tag, self.port_id, self.port_id, ctx.now())
     }
 
-    /// Announces a core's miss to the device from which the line may be requested next. The
-    /// device sends no response.
+    /// Announces a core's miss to the device from which the line may be requested next. The device sends no response.
     pub(super) fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = &self.home.txns[id];
         let (line, hpa) = (txn.line, Hpa(txn.line.0 * LINE_BYTES));

@@ -252,8 +252,7 @@ impl Processor {
         self.os.as_deref().map_or(0, Os::most_faults)
     }
 
-    /// Largest number of times that later accesses overtook one that waited for an
-    /// outstanding request of its core.
+    /// Largest number of times that later accesses overtook one that waited for an outstanding request of its core.
     pub fn most_passed_misses(&self) -> u64 {
         self.cores.most_overtaken()
     }

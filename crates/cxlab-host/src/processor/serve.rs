@@ -392,9 +392,8 @@ impl Processor {
         }
     }
 
-    /// Hands a line of a non-inclusive cache to a core. The cache drops a line that the core
-    /// takes exclusively, and stores modified data of a line that several cores share. Returns
-    /// the state of the core's copy.
+    /// Hands a line of a non-inclusive cache to a core. The cache drops a line that the core takes exclusively, and
+    /// stores modified data of a line that several cores share. Returns the state of the core's copy.
     fn hand_over(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, held: CoreState) -> CoreState {
         if !self.home.llc.is_victim_cache() {
             return held;

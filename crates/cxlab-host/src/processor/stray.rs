@@ -80,8 +80,7 @@ impl Processor {
     /// Performs the table's actions for such a request. A write is over when its data have come.
     ///
     /// # Panics
-    /// If the table has no row: the device evicts a line that it was never given,
-    /// which is an error in cxlab.
+    /// If the table has no row: the device evicts a line that it was never given, which is an error in cxlab.
     pub(super) fn step_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
         let before: LineState = self.home.txns[id].state;
         let Some((next, actions)) = step(before, event) else {

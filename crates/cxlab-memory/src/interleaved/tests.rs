@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 use serde_json::{Value, json};
@@ -132,6 +134,21 @@ fn statistics_are_told_by_channel_and_add_up() {
     assert_eq!(bursts + merged, lines as f64);
     let pieces = sum("reads") + sum("writes");
     assert!((500.0..=500.0 * 3.0).contains(&pieces), "{pieces} pieces");
+}
+
+#[test]
+fn media_within_media_have_statistics_of_their_own() {
+    let inner = with(four(&json!({})), &json!({ "kind": "interleaved" }));
+    let path = json!({ "kind": "data-path", "read_bandwidth": "10 GB/s", "medium": inner });
+    let memory = backend(
+        "interleaved",
+        &json!({ "media": [path], "copies": 2 }),
+        1 << 20,
+    );
+    let list = statistics(memory.as_ref(), 1_000);
+    let names: BTreeSet<&str> = list.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names.len(), list.len());
+    assert!(names.contains("channel1.channel1.reads"), "{names:?}");
 }
 
 #[test]

@@ -116,9 +116,8 @@ impl Plane {
         self.free.len() as u32 + (self.total - self.blocks.len() as u32)
     }
 
-    /// Whether the write buffer can get a page. The last free block is reserved for
-    /// collection, which returns it. If both write the same block, the rest of the open block
-    /// is reserved as well.
+    /// Whether the write buffer can get a page. The last free block is reserved for collection, which returns it. If
+    /// both write the same block, the rest of the open block is reserved as well.
     #[inline]
     pub fn has_page(&self, shared: bool) -> bool {
         if self.open[WriteStream::Host as usize].is_some() {
@@ -128,12 +127,10 @@ impl Plane {
         }
     }
 
-    /// Allocates a stream's next page, and returns its block and page. The page is
-    /// pending until [`Plane::programmed`].
+    /// Allocates a stream's next page, and returns its block and page. The page is pending until [`Plane::programmed`].
     ///
     /// # Panics
-    /// If there is no free block. Callers ask [`Plane::has_page`] before, and collection
-    /// keeps one block.
+    /// If there is no free block. Callers ask [`Plane::has_page`] before, and collection keeps one block.
     pub fn take_page(
         &mut self,
         stream: WriteStream,
@@ -217,8 +214,7 @@ impl Plane {
         self.free.push(number);
     }
 
-    /// The closed block with the fewest erases, if the most worn block of the plane has
-    /// over `spread` more.
+    /// The closed block with the fewest erases, if the most worn block of the plane has over `spread` more.
     pub fn wear_leveling_victim(&self, spread: u32) -> Option<u32> {
         let most = self.blocks.iter().map(|block| block.erases).max()?;
         let closed = self.blocks.iter().zip(0..);

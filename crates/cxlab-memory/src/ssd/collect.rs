@@ -125,8 +125,7 @@ impl Drive {
         }
     }
 
-    /// Programs a page with sub-pages that collection has read; `false` if all
-    /// were written meanwhile.
+    /// Programs a page with sub-pages that collection has read; `false` if all were written meanwhile.
     fn program_staged(&mut self, plane: u32, work: &BlockCollection) -> bool {
         let mut carried = [(NONE, NONE); 32];
         let mut count = 0;

@@ -131,11 +131,10 @@ impl Drive {
         self.erased(plane, victim);
     }
 
-    /// Models a power failure and the return of power. Outstanding requests are lost and get no
-    /// completion. With capacitors, pages being programmed and the write buffer are programmed
-    /// first. Without capacitors they are lost, and the mapping is what a scan of the flash finds.
-    /// Blocks being collected stay as they were, except for finished copies; an interrupted erase
-    /// is repeated. The time of saving and scanning is not modelled.
+    /// Models a power failure and the return of power. Outstanding requests are lost and get no completion. With
+    /// capacitors, pages being programmed and the write buffer are programmed first. Without capacitors they are lost,
+    /// and the mapping is what a scan of the flash finds. Blocks being collected stay as they were, except for finished
+    /// copies; an interrupted erase is repeated. The time of saving and scanning is not modelled.
     pub fn power_fail(&mut self, now: SimTime) -> PowerFailure {
         let mut failure = PowerFailure::default();
         let saved = self.params.power_loss == PowerLoss::Capacitor;

@@ -1,5 +1,4 @@
-//! Physical memory as NUMA nodes: frames, watermarks, and fallback to other nodes when
-//! a node is full.
+//! Physical memory as NUMA nodes: frames, watermarks, and fallback to other nodes when a node is full.
 //!
 //! Processors and accelerators are nodes alike; a memory expander is a node without processors.
 //! Left out: zones within a node, per-processor lists, compaction, reclaim and swap. A node whose
@@ -24,8 +23,7 @@ use crate::address::PageSize;
 use node::NodeFrames;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of nodes (a [`NodeSet`] is 64 bits; Linux's default for x86-64 is
-/// 64 with `NODES_SHIFT` 6).
+/// Maximum number of nodes (a [`NodeSet`] is 64 bits; Linux's default for x86-64 is 64 with `NODES_SHIFT` 6).
 pub const MAX_NODES: usize = 64;
 
 /// The number of a NUMA node.

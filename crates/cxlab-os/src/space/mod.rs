@@ -1,9 +1,8 @@
 //! The address space of a process: mappings, one page table, first touch, and moving pages.
 //!
-//! `mmap` reserves addresses without memory, so that more can be reserved than there is (Linux:
-//! `vm.overcommit_memory` 1). A page gets a frame when it is touched for the first time, by the
-//! placement policy of the process or of the mapping. Left out: files, sharing between processes,
-//! copy on write, swap.
+//! `mmap` reserves addresses without memory, so that more can be reserved than there is (Linux: `vm.overcommit_memory`
+//! 1). A page gets a frame when it is touched for the first time, by the placement policy of the process or of the
+//! mapping. Left out: files, sharing between processes, copy on write, swap.
 //!
 //! Invariants: a page has a frame only within a mapping. The frames allocated and not freed are
 //! those of the resident pages, of the tables, and of the pages being moved.
@@ -100,8 +99,7 @@ save_state!(AddressSpace {
 });
 
 impl AddressSpace {
-    /// An empty address space. Its page table is stored near `home`, the node of the
-    /// processor that runs the process.
+    /// An empty address space. Its page table is stored near `home`, the node of the processor that runs the process.
     ///
     /// # Errors
     /// No memory for the root of the page table.
@@ -169,8 +167,7 @@ impl AddressSpace {
         Ok(self.promise(start, length, options, policy))
     }
 
-    /// Maps `length` bytes from `start` on (`MAP_FIXED_NOREPLACE`);
-    /// otherwise as [`AddressSpace::mmap`].
+    /// Maps `length` bytes from `start` on (`MAP_FIXED_NOREPLACE`); otherwise as [`AddressSpace::mmap`].
     ///
     /// # Errors
     /// A range that is not of whole pages, or of which a part is mapped already.
@@ -372,8 +369,7 @@ impl AddressSpace {
         result
     }
 
-    /// Whether the mapping contains the whole page of 2 MiB around the address,
-    /// and that page is empty.
+    /// Whether the mapping contains the whole page of 2 MiB around the address, and that page is empty.
     fn fits_large(&self, address: VirtAddr, start: u64, end: u64) -> bool {
         let first = address.page_start(PageSize::Large);
         let within = first.0 >= start && first.0 + PageSize::Large.bytes() <= end;
@@ -438,8 +434,7 @@ impl AddressSpace {
     }
 }
 
-/// Pages that were unmapped. Their frames may be reused when no translation of the
-/// pages is cached anywhere.
+/// Pages that were unmapped. Their frames may be reused when no translation of the pages is cached anywhere.
 #[derive(Default, Serialize, Deserialize, Debug)]
 #[must_use = "the frames are lost if they are not given back"]
 pub struct ReleasedPages {
@@ -455,8 +450,7 @@ impl ReleasedPages {
     }
 }
 
-/// Allocates the frame of a table: near the processor that handles the fault, by
-/// distance, from all nodes.
+/// Allocates the frame of a table: near the processor that handles the fault, by distance, from all nodes.
 fn table_frame(frames: &mut FrameAllocator, home: NodeId) -> Option<Hpa> {
     let allowed = frames.nodes();
     let preference = NodePreference {

@@ -48,8 +48,7 @@ pub struct RoutingChange {
     pub due: Picos,
     /// When the change comes into force: later than `due` if it waits for virtual channels to drain.
     pub at: Picos,
-    /// Whether the new state takes channels of the state that it replaces, so that messages
-    /// in flight are discarded.
+    /// Whether the new state takes channels of the state that it replaces, so that messages in flight are discarded.
     pub overlaps: bool,
 }
 
@@ -57,8 +56,7 @@ pub struct RoutingChange {
 pub struct Failures {
     /// How hosts and the fabric handle failures.
     pub params: FailureParams,
-    /// The routing states in the order in which they come into force; the first is that
-    /// of the whole fabric.
+    /// The routing states in the order in which they come into force; the first is that of the whole fabric.
     pub states: Vec<RoutingState>,
     /// Number of different tables among the routing states.
     pub fabrics: usize,

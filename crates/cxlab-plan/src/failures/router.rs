@@ -13,8 +13,7 @@ use super::fabric::{Edges, Fabric, SurvivingFabric};
 use super::planned::{FailureChange, Failures, RoutingChange, RoutingState};
 use crate::problem::Problem;
 
-/// The fabric manager. It learns of failures and repairs after `reconfiguration_time`,
-/// and changes the routing.
+/// The fabric manager. It learns of failures and repairs after `reconfiguration_time`, and changes the routing.
 pub(super) struct Router<'a> {
     fabric: &'a Fabric<'a>,
     edges: Edges,
@@ -130,8 +129,7 @@ impl<'a> Router<'a> {
         Ok(())
     }
 
-    /// The number of the tables for the links known to work. New tables are made if
-    /// there are none yet.
+    /// The number of the tables for the links known to work. New tables are made if there are none yet.
     fn tables_of(&mut self, what: ChangedPart) -> Result<usize, Problem> {
         let cut = self.fabric.cut(&self.known);
         if let Some(number) = self.made.get(&cut) {
@@ -196,8 +194,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Updates each host's list of unreachable devices to the tables in force, if
-    /// the list has changed.
+    /// Updates each host's list of unreachable devices to the tables in force, if the list has changed.
     fn tell_hosts(&mut self, at: Picos) {
         let tables = &self.tables[self.current];
         for (host, before) in self.cut_off.iter_mut().enumerate() {

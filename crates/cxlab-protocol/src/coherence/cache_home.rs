@@ -1,10 +1,9 @@
 //! The home agent of a host: which caches may hold a line of the host's memory, and what the home does about it.
 //!
-//! The holders are the devices that cache over CXL.cache and the host's own cores. The cores, with
-//! their private caches and the last-level cache, count as one more holder, [`CORES`]. The host
-//! snoops its cores by its own means: the table only requires the snoop ([`Action::SnoopCores`])
-//! and receives the response as an event ([`Event::CoresResponded`]). The directory is stored in the
-//! home and never names less than what caches hold (CXL 3.1, section 3.2.5).
+//! The holders are the devices that cache over CXL.cache and the host's own cores. The cores, with their private caches
+//! and the last-level cache, count as one more holder, [`CORES`]. The host snoops its cores by its own means: the table
+//! only requires the snoop ([`Action::SnoopCores`]) and receives the response as an event ([`Event::CoresResponded`]).
+//! The directory is stored in the home and never names less than what caches hold (CXL 3.1, section 3.2.5).
 //!
 //! A line has at most one operation in flight. The rules between messages of one line follow from
 //! that: no `GO` while a snoop is outstanding, no snoop while data are pulled, one snoop per line

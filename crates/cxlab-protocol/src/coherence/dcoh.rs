@@ -137,9 +137,8 @@ pub enum Event {
     EvictEntry,
     /// The medium has read the line.
     MediumData,
-    /// As `MediumData`, but the line was dirty in a cache in front of the medium, which evicts it
-    /// without writing it: the requester must hold it modified. Only for a read for ownership, and
-    /// only if the host accepts `Cmp-M`.
+    /// As `MediumData`, but the line was dirty in a cache in front of the medium, which evicts it without writing it:
+    /// the requester must hold it modified. Only for a read for ownership, and only if the host accepts `Cmp-M`.
     MediumDirty,
 }
 

@@ -13,9 +13,8 @@
 //! Each table is an array of named rows, found through an index that is computed when the crate is
 //! compiled: a step costs two loads and the row's few actions.
 //!
-//! `docs/reference/coherence-tables.md` has the rows. `docs/explain/coherence.md` has the
-//! properties that are checked exhaustively with their bounds, and the choices where the
-//! specification leaves room.
+//! `docs/reference/coherence-tables.md` has the rows. `docs/explain/coherence.md` has the properties that are checked
+//! exhaustively with their bounds, and the choices where the specification leaves room.
 //!
 //! # How a caching requester drives its table
 //!
@@ -101,11 +100,10 @@
 //!
 //! # What link and fabric guarantee for CXL.cache
 //!
-//! Nothing is ordered, not even within a channel, except for one rule: a message on H2D Req does
-//! not pass an earlier message on H2D Rsp to the same line and device ("snoop pushes GO", CXL 3.1,
-//! sections 3.2.5.2 and 4.2.5). Outgoing queues, ports, switches and buses apply the rule to all
-//! lines of a pair of endpoints. A fabric gives both classes of a pair one path, whatever the
-//! routing ([`crate::Channel::is_ordered`]). H2D Data may pass both.
+//! Nothing is ordered, not even within a channel, except for one rule: a message on H2D Req does not pass an earlier
+//! message on H2D Rsp to the same line and device ("snoop pushes GO", CXL 3.1, sections 3.2.5.2 and 4.2.5). Outgoing
+//! queues, ports, switches and buses apply the rule to all lines of a pair of endpoints. A fabric gives both classes of
+//! a pair one path, whatever the routing ([`crate::Channel::is_ordered`]). H2D Data may pass both.
 //!
 //! D2H Req may wait for anything. H2D Req may wait for D2H Rsp and D2H Data, and H2D Rsp for H2D
 //! Req, with which it shares a queue. The other classes wait for credits alone.

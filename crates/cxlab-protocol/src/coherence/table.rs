@@ -2,8 +2,7 @@
 
 use super::filter::{Others, Update};
 
-/// Numbers the phases of a line: `Idle`, then each listed kind with every operation. `Snooping` must
-/// be the first kind.
+/// Numbers the phases of a line: `Idle`, then each listed kind with every operation. `Snooping` must be the first kind.
 macro_rules! phases {
     ($($kind:ident)*) => {
         impl Phase {

@@ -341,8 +341,7 @@ mod tests {
         own
     }
 
-    /// All contents that messages of these classes reach. Each of their steps is checked
-    /// against the packer's.
+    /// All contents that messages of these classes reach. Each of their steps is checked against the packer's.
     fn contents(format: FlitFormat, classes: &[Channel]) -> usize {
         let mut found = vec![FlitPacker::new(format)];
         let mut known: HashSet<FlitPacker> = found.iter().copied().collect();

@@ -61,8 +61,7 @@ pub struct FlitPacker {
     counters: FlitCounters,
     /// By window of [`Rules::windows`]: the messages of each class.
     windows: [Counts; WINDOWS],
-    /// By class: the slots of windows that already hold the maximum number of messages of
-    /// the class, as a mask.
+    /// By class: the slots of windows that already hold the maximum number of messages of the class, as a mask.
     full: [u16; Channel::COUNT],
     /// Number of data slots that are reserved beyond the open flit, in the next flits.
     pending: u32,
@@ -481,8 +480,7 @@ mod tests {
         }
     }
 
-    /// Maximum number in a 256-byte flit: twice the limit of a 128 B group, because a flit
-    /// is two such groups.
+    /// Maximum number in a 256-byte flit: twice the limit of a 128 B group, because a flit is two such groups.
     fn limit_256(channel: Channel) -> usize {
         match channel {
             Channel::M2sReq => 8,

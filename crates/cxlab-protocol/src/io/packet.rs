@@ -1,10 +1,9 @@
 //! Requests to registers, and their completions, encoded as messages.
 //!
-//! A message has no room for data, but a register has at most four bytes. They are stored in `tag`,
-//! which is free because software waits for each completion. `data` has the width, and `hpa` the
-//! address. The address of a register in configuration space is that of PCIe's enhanced
-//! configuration access mechanism (PCIe 5.0, section 7.2.2). A completion without data has its
-//! status in `tag` (PCIe 5.0, section 2.2.9).
+//! A message has no room for data, but a register has at most four bytes. They are stored in `tag`, which is free
+//! because software waits for each completion. `data` has the width, and `hpa` the address. The address of a register
+//! in configuration space is that of PCIe's enhanced configuration access mechanism (PCIe 5.0, section 7.2.2). A
+//! completion without data has its status in `tag` (PCIe 5.0, section 2.2.9).
 
 use cxlab_engine::units::{Hpa, SimTime};
 

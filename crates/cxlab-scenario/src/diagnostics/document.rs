@@ -45,8 +45,7 @@ impl Document {
     /// Reads a scenario file.
     ///
     /// # Errors
-    /// The syntax errors. To show them, pass [`Document::unparsed`] of the same text to
-    /// [`render`](super::render).
+    /// The syntax errors. To show them, pass [`Document::unparsed`] of the same text to [`render`](super::render).
     pub fn parse(file_name: &str, text: &str) -> Result<Document, Diagnostics> {
         let reading = read::read_document(text)?;
         let source = Source::new(file_name, text);

@@ -13,8 +13,7 @@ pub(super) struct ClassJudgements {
     pub(super) hosts: Vec<ErrorClasses>,
 }
 
-/// Kinds of media whose state settles within the drawn operations. Other media may take much
-/// longer, or are not known.
+/// Kinds of media whose state settles within the drawn operations. Other media may take much longer, or are not known.
 const SHORT_MEMORY: [&str; 4] = ["fixed", "curves", "dram", "pmem"];
 
 /// Whether the medium of a device group may need more than the drawn operations to settle.

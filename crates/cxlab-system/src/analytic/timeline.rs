@@ -1,13 +1,11 @@
-//! The memory of `cxlab vm`: the analytic form's stages and stations, applied to each miss of a
-//! guest.
+//! The memory of `cxlab vm`: the analytic form's stages and stations, applied to each miss of a guest.
 //!
-//! A request takes the constant stages of its path, to the picosecond. It waits where a direction
-//! of a link still sends earlier messages, for the time of these in full flits. The medium is
-//! simulated with its state. Requests of several guests meet in the links and devices that they
-//! share. Memory of a region that several guests have is shared (`shares`); of class HDM-DB, its
-//! device keeps their caches coherent (`coherent`). Of an accelerator, only the memory is modelled,
-//! as its host reaches it. Left out: credits, sharing of flits between the classes of messages,
-//! errors of links, and traffic of hosts that are no guests.
+//! A request takes the constant stages of its path, to the picosecond. It waits where a direction of a link still sends
+//! earlier messages, for the time of these in full flits. The medium is simulated with its state. Requests of several
+//! guests meet in the links and devices that they share. Memory of a region that several guests have is shared
+//! (`shares`); of class HDM-DB, its device keeps their caches coherent (`coherent`). Of an accelerator, only the memory
+//! is modelled, as its host reaches it. Left out: credits, sharing of flits between the classes of messages, errors of
+//! links, and traffic of hosts that are no guests.
 
 mod coherent;
 mod shares;

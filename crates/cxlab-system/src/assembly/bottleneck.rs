@@ -28,8 +28,7 @@ const MIN_CAUSE_WAIT: f64 = 0.5;
 const MIN_UTILIZATION: f64 = 0.99;
 /// Wires at least this busy, relative to the wire that was found, are alike (*assumed*).
 const ALIKE_BUSY: f64 = 0.99;
-/// Other places with the same limit are alike if their mean wait is at least this fraction of the longest
-/// (*assumed*).
+/// Other places with the same limit are alike if their mean wait is at least this fraction of the longest (*assumed*).
 const ALIKE_WAIT: f64 = 0.5;
 /// Hosts with at least this fraction of their outstanding requests in flight are limited by that number (*assumed*).
 const MIN_IN_FLIGHT: f64 = 0.9;

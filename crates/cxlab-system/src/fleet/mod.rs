@@ -28,8 +28,7 @@ impl<'a> Fleet<'a> {
     /// The fleet of a plan's scenario. Latency and bandwidth come from the analytic form.
     ///
     /// # Errors
-    /// A scenario without `[fleet]`, plans that the analytic form does not cover, and devices that do not
-    /// make a pool.
+    /// A scenario without `[fleet]`, plans that the analytic form does not cover, and devices that do not make a pool.
     pub fn new(plan: &'a Plan, seed: u64) -> Result<Fleet<'a>, Vec<Problem>> {
         let (Some(params), Some(_)) = (&plan.scenario.fleet, &plan.fleet) else {
             return Err(vec![Problem::new(

@@ -189,8 +189,7 @@ pub struct SeriesPoint {
     pub stranded_mib: u64,
     /// VMs rejected so far.
     pub rejected: u64,
-    /// Latency of pool memory under load, mean over VMs that have some, in nanoseconds; absent
-    /// where none has.
+    /// Latency of pool memory under load, mean over VMs that have some, in nanoseconds; absent where none has.
     pub latency_ns: Option<f64>,
     /// VMs with pool memory.
     pub pooled_vms: u64,

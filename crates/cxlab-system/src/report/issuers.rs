@@ -61,12 +61,12 @@ pub struct HostReport {
     /// Statistics of its threads in each phase of their kernel, if it runs threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<ThreadPhaseReport>,
-    /// Statistics of caches, home agent, memory and operating system, if the host has a processor: name and value
-    /// (`docs/reference/statistics.md`).
+    /// Statistics of caches, home agent, memory and operating system, if the host has a processor,
+    /// by name (`docs/reference/statistics.md`).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub processor: Map<String, Value>,
-    /// Statistics of caches, engines and memory, if it is an accelerator: name and value
-    /// (`docs/reference/statistics.md`).
+    /// Statistics of caches, engines and memory, if it is an accelerator,
+    /// by name (`docs/reference/statistics.md`).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub accelerator: Map<String, Value>,
 }

@@ -50,9 +50,8 @@ pub fn with_current_names(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The report of a run. Only `extent.wall_seconds`, `extent.events_per_second` and
-/// `requests.per_wall_second` may differ between identical runs. The JSON text has the fields of
-/// [`Provenance`] and [`Extent`] beside the others.
+/// The report of a run. Only `extent.wall_seconds`, `extent.events_per_second` and `requests.per_wall_second` may
+/// differ between identical runs. The JSON text has the fields of [`Provenance`] and [`Extent`] beside the others.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Report {
     /// The run that was measured.

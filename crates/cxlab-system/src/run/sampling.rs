@@ -7,9 +7,8 @@
 //! caches, buffers and mappings, without simulated time. The sampling is stratified: the window of a unit
 //! begins at a random place of the unit's part of the run.
 //!
-//! A measured window begins and ends at the first point of a grid of simulated time at which a given number
-//! of requests has completed. The grid spacing is a fraction of the last window, so windows depend only on
-//! the system and the seed.
+//! A measured window begins and ends at the first point of a grid of simulated time at which a given number of requests
+//! has completed. The grid spacing is a fraction of the last window, so windows depend only on the system and the seed.
 
 use web_time::Instant;
 
@@ -41,8 +40,7 @@ const POINTS: u64 = 64;
 const FIRST_STEP: u64 = 100_000;
 /// Fewest units at which a run stops because it is precise enough.
 const FEWEST_UNITS: usize = 32;
-/// Mean length of the part of a unit before its measured window, in slowest operations of
-/// a medium (*assumed*).
+/// Mean length of the part of a unit before its measured window, in slowest operations of a medium (*assumed*).
 const SLOWEST: u64 = 3;
 /// Weight of the last window in a host's share: 1/4 for the last window, 3/4 for earlier windows.
 const RECENT: u64 = 4;

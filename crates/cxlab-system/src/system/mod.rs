@@ -38,10 +38,9 @@ pub struct Directions {
 pub struct RecordOptions {
     /// A row for each request that completes, for [`Host::take_rows`].
     pub rows: bool,
-    /// Values, for checkers: those that accesses to coherent caches read or wrote, for
-    /// [`Host::take_observations`], those stored in devices with HDM-DB memory, for
-    /// [`cxlab_device::CoherentDevice::value`], and those that plain requesters read from devices with events, in
-    /// their rows.
+    /// Values, for checkers: those that accesses to coherent caches read or wrote, for [`Host::take_observations`],
+    /// those stored in devices with HDM-DB memory, for [`cxlab_device::CoherentDevice::value`], and those that plain
+    /// requesters read from devices with events, in their rows.
     pub values: bool,
     /// The operations of threads, so that the system can be saved.
     pub states: bool,

@@ -51,8 +51,7 @@ const PLUGIN: [(&str, &str); 5] = [
 ];
 /// Name of the stamp, the file that is written last. The stamp has a line for each thing built, and then [`FILES`].
 const STAMP: &str = "built";
-/// Start of the stamp's last line, which continues with the name of
-/// the folder of the guest's files.
+/// Start of the stamp's last line, which continues with the name of the folder of the guest's files.
 const FILES: &str = "files ";
 /// Start of the names of those folders. A number follows.
 const GUESTS: &str = "guest-";
@@ -103,8 +102,7 @@ impl Image {
     /// Opens the guest in a cache folder, for a version of QEMU.
     ///
     /// # Errors
-    /// [`BuildError::Missing`] if there is no guest, or if it was built for
-    /// another QEMU or by another cxlab.
+    /// [`BuildError::Missing`] if there is no guest, or if it was built for another QEMU or by another cxlab.
     pub fn open(folder: &Path, version: Version) -> Result<Image, BuildError> {
         let how = "build it with: cxlab vm build";
         let stamp = fs::read_to_string(folder.join(STAMP))
@@ -301,8 +299,7 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
     for (name, text) in GUEST {
         let source = write(&format!("{name}.c"), text)?;
         let mut program = Command::new("cc");
-        // The flag keeps the compiler from replacing a kernel's loops by
-        // calls of memcpy and the like.
+        // The flag keeps the compiler from replacing a kernel's loops by calls of memcpy and the like.
         program.args(["-std=gnu11", "-O3", "-fno-tree-loop-distribute-patterns"]);
         program.args(["-static", "-o"]);
         program.args([folder.join(name), source]);

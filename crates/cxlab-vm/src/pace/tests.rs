@@ -234,8 +234,7 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
         let guest = (drawn >> 8) as usize % scripts.len();
         went |= act(&mut pace, guest, drawn & 1 == 1);
         if !went {
-            // Random draws are no proof, so the model and each guest try once more, and
-            // none may be able to act.
+            // Random draws are no proof, so the model and each guest try once more, and none may be able to act.
             went = model(&mut pace);
             for guest in 0..scripts.len() {
                 went |= act(&mut pace, guest, false);
@@ -388,8 +387,7 @@ fn scripts() -> impl Strategy<Value = Vec<Vec<Act>>> {
 }
 
 proptest! {
-    /// Without a window no event is late, and the scripts alone
-    /// determine the results, however QEMU runs.
+    /// Without a window no event is late, and the scripts alone determine the results, however QEMU runs.
     #[test]
     fn in_exact_order_the_results_do_not_depend_on_who_runs_when(scripts in scripts()) {
         let first = run(&scripts, 0, 1);

@@ -164,8 +164,7 @@ pub struct GuestOutcomes {
 /// program writes, and the number of its guest.
 ///
 /// # Errors
-/// [`SessionError`] if a guest cannot start or the model cannot continue. All
-/// guests have ended in any case.
+/// [`SessionError`] if a guest cannot start or the model cannot continue. All guests have ended in any case.
 pub fn run<M: Memory>(
     starts: &[Start<'_>],
     devices: Vec<Option<Box<dyn Executor + '_>>>,
@@ -290,8 +289,7 @@ pub enum SaveAt {
     Program,
 }
 
-/// Boots a guest until it waits, and saves it. The arguments store its
-/// memory in the folder of `making`.
+/// Boots a guest until it waits, and saves it. The arguments store its memory in the folder of `making`.
 ///
 /// # Errors
 /// [`SessionError`]. QEMU has ended in any case.

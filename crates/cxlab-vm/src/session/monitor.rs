@@ -1,8 +1,7 @@
 //! QEMU's monitor (QMP, lines of JSON): saves a guest that waits, and restores it.
 //!
-//! The guest's memory is stored in files (`qemu::Keep`), so only the state of its
-//! devices is transferred, about a megabyte. The capability "x-ignore-shared"
-//! leaves memory in shared files out.
+//! The guest's memory is stored in files (`qemu::Keep`), so only the state of its devices is transferred, about a
+//! megabyte. The capability "x-ignore-shared" leaves memory in shared files out.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,5 +1,4 @@
-//! The records of a trace in any known format. Accesses of formats other than `.cxlt`
-//! are split into lines.
+//! The records of a trace in any known format. Accesses of formats other than `.cxlt` are split into lines.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -23,8 +22,7 @@ enum Kind {
 }
 
 impl Records {
-    /// Opens a trace. `format` is a name in [`super::FORMATS`]; with `None`,
-    /// the format is detected.
+    /// Opens a trace. `format` is a name in [`super::FORMATS`]; with `None`, the format is detected.
     ///
     /// # Errors
     /// When the file cannot be opened, its format is unknown, or its header is faulty.
@@ -33,7 +31,8 @@ impl Records {
         let kind = match opened.format.open {
             None => Kind::Cxlt(Box::new(TraceReader::new(input, path)?)),
             Some(open) => {
-                let source = open(BufReader::with_capacity(1 << 16, input), path)?;
+                let source = open(BufReader::with_capacity(1 << 16, input), path)
+                    .map_err(|error| error.read_as(opened.format.name))?;
                 Kind::Imported {
                     source,
                     lines: LineSplitter::default(),

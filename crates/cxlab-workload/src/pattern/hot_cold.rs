@@ -16,9 +16,8 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = entry::<HotCold>(
 );
 
 pattern_params! {
-    /// Most of the operations access a hot fraction of the footprint, its first lines. Hot and cold
-    /// lines are each drawn uniformly. The defaults are those of ESF, Fig. 14: 90 % of the requests
-    /// to 10 % of the footprint.
+    /// Most of the operations access a hot fraction of the footprint, its first lines. Hot and cold lines are each
+    /// drawn uniformly. The defaults are those of ESF, Fig. 14: 90 % of the requests to 10 % of the footprint.
     HotCold {
         /// Hot fraction of the footprint, above 0 and below 1.
         #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]

@@ -24,9 +24,8 @@ pattern_params! {
         /// Exponent of the law, above 0, at most 4. Default 0.99 (YCSB, Cooper et al., SoCC 2010).
         #[schemars(range(max = 4), extend("exclusiveMinimum" = 0))]
         exponent: f64 = 0.99,
-        /// Whether ranks are scattered over the footprint, as in YCSB's scrambled Zipfian.
-        /// Otherwise the k-th line of the footprint has rank k. The scattered order is random and
-        /// the same for all requesters, runs and seeds.
+        /// Whether ranks are scattered over the footprint, as in YCSB's scrambled Zipfian. Otherwise the k-th line of
+        /// the footprint has rank k. The scattered order is random and the same for all requesters, runs and seeds.
         scramble: bool = false,
     }
 }

@@ -302,8 +302,7 @@ impl<'a> Watched<'a> {
         taken
     }
 
-    /// Compares the accesses with their rows and with each other. Returns
-    /// the last store of each line.
+    /// Compares the accesses with their rows and with each other. Returns the last store of each line.
     fn check_values(&mut self, observations: &[Vec<Observation>]) -> BTreeMap<Place, u16> {
         let mut effects: BTreeMap<Place, Vec<(usize, Observation)>> = BTreeMap::new();
         let mut once: BTreeMap<Place, Vec<(SimTime, Observation)>> = BTreeMap::new();
@@ -506,8 +505,7 @@ fn check_once(place: Place, loads: &[(SimTime, Observation)], effects: &[(usize,
     values.push((SimTime::ZERO, 0));
     values.sort_unstable();
     for (since, seen) in loads {
-        // From the last value stored before the load was issued, to
-        // the last value before it completed.
+        // From the last value stored before the load was issued, to the last value before it completed.
         let first = values.partition_point(|(time, _)| time < since).max(1) - 1;
         let end = values.partition_point(|(time, _)| *time <= seen.time);
         let mut had = values[first..end].iter().map(|(_, value)| *value);
@@ -518,8 +516,7 @@ fn check_once(place: Place, loads: &[(SimTime, Observation)], effects: &[(usize,
     }
 }
 
-/// Checks that each load returns the last store, with all effects on a line ordered
-/// by time. Returns the last store.
+/// Checks that each load returns the last store, with all effects on a line ordered by time. Returns the last store.
 fn last_store(place: Place, mut effects: Vec<(usize, Observation)>) -> u16 {
     // The sort is stable, so effects of one host at one moment stay in their order.
     effects.sort_by_key(|(number, seen)| (seen.time, *number));

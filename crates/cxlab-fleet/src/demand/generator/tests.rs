@@ -21,8 +21,7 @@ fn running(asks: &[VmRequest], at_s: u64) -> usize {
 
 /// Length of the data set's window, in hours.
 const WINDOW_H: f64 = 720.0;
-/// Mean observed lifetime of AzurePublicDatasetV2: 162,465,708 VM hours
-/// of 2,695,548 VMs in its notebook.
+/// Mean observed lifetime of AzurePublicDatasetV2: 162,465,708 VM hours of 2,695,548 VMs in its notebook.
 const SEEN_MEAN_H: f64 = 162_465_708.0 / 2_695_548.0;
 /// Distribution of observed lifetimes, read from the notebook's plot to about a point.
 const SEEN: [(f64, f64); 7] = [
@@ -46,9 +45,8 @@ fn lives_seen_in_a_window_of_30_days_have_the_mean_and_distribution_of_the_datas
     }
 }
 
-/// The public data set counts VMs that ran when its 30 days began from then on, and VMs that
-/// ran when they ended until then. 30 days of demand, counted in the same way, have the means
-/// and shares of the closed forms.
+/// The public data set counts VMs that ran when its 30 days began from then on, and VMs that ran when they ended until
+/// then. 30 days of demand, counted in the same way, have the means and shares of the closed forms.
 #[test]
 fn demand_for_30_days_counted_as_the_dataset_counts_has_the_mean_of_the_dataset() {
     let ready = ready(Generator {
@@ -179,9 +177,8 @@ fn the_number_that_run_is_poisson_from_the_first_moment_to_the_thirtieth_day() {
     }
 }
 
-/// With a rate that follows the day, the mean number of running VMs is the rate
-/// weighted with the survival probability: m(t) = integral of rate(t - u) (1 - F(u))
-/// du, here for lifetimes of exactly ten hours.
+/// With a rate that follows the day, the mean number of running VMs is the rate weighted with the survival probability:
+/// m(t) = integral of rate(t - u) (1 - F(u)) du, here for lifetimes of exactly ten hours.
 #[test]
 fn a_daily_swing_gives_the_occupancy_of_the_integral() {
     let fixed = [(10.0, 0.0), (10.0, 1.0)]

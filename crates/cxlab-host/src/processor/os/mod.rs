@@ -1,11 +1,10 @@
 //! The operating system of a processor's host, and its memory management units.
 //!
-//! Threads of the host and of its accelerators are one process with one page table. Programs on cores
-//! belong to the same process or to others. Their addresses are virtual addresses of the process. Each
-//! core translates with a TLB, and with page walks whose reads go through its caches; accelerators ask
-//! the IOMMU (see `devices`). A page that is touched for the first time gets a frame by the placement
-//! policy, and the frame is zeroed line by line (see `faults`). Pages move between nodes under the
-//! migration policy (see `moves`).
+//! Threads of the host and of its accelerators are one process with one page table. Programs on cores belong to the
+//! same process or to others. Their addresses are virtual addresses of the process. Each core translates with a TLB,
+//! and with page walks whose reads go through its caches; accelerators ask the IOMMU (see `devices`). A page that is
+//! touched for the first time gets a frame by the placement policy, and the frame is zeroed line by line (see
+//! `faults`). Pages move between nodes under the migration policy (see `moves`).
 //!
 //! # Left out
 //! The kernel's own use of caches and cores: its time is that of the parameters, and its accesses are the

@@ -167,8 +167,7 @@ impl<O: CommandObserver> Channel<O> {
         plan
     }
 
-    /// Chooses the ready candidate of a list with the highest priority, if that goes before the
-    /// command chosen so far.
+    /// Chooses the ready candidate of a list with the highest priority, if that goes before the command chosen so far.
     #[inline]
     fn choose_slot(&self, list: usize, plan: &mut NextCommand) {
         match self.config.queue {
@@ -266,16 +265,14 @@ impl<O: CommandObserver> Channel<O> {
         }
     }
 
-    /// A lower bound on the tick at which a queue gets room, if nothing arrives. Valid
-    /// only after [`Channel::run`].
+    /// A lower bound on the tick at which a queue gets room, if nothing arrives. Valid only after [`Channel::run`].
     pub(super) fn room(&self) -> u64 {
         let gaps = &self.config.gaps;
         let plan = self.plan.unwrap_or(NEVER);
         if self.refreshes.pending > 0 || self.second.owed.is_some() {
             return plan.min(self.moves.next);
         }
-        // With a queue for each bank or rank, only an access makes room; otherwise an
-        // activate does too.
+        // With a queue for each bank or rank, only an access makes room; otherwise an activate does too.
         let (activate, precharge) = match self.config.queue {
             Some(_) => (gaps.act.rd.min(gaps.act.wr), gaps.pre_act),
             None => (0, gaps.pre_act),

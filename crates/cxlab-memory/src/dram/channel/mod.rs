@@ -1,15 +1,13 @@
 //! One channel: its banks, its queues and its scheduler.
 //!
-//! Time is counted in ticks. The channel decides the next command and its tick, and then jumps to
-//! that tick; between commands nothing is computed. The candidates of a bank are its oldest row
-//! hit, and the activate or precharge that its oldest request needs. All candidates are in flat
-//! lists, with the tick from which their bank allows them. The constraints of bank group, rank and
-//! bus are in `gates`, with one tick for each kind of command and bank group.
+//! Time is counted in ticks. The channel decides the next command and its tick, and then jumps to that tick; between
+//! commands nothing is computed. The candidates of a bank are its oldest row hit, and the activate or precharge that
+//! its oldest request needs. All candidates are in flat lists, with the tick from which their bank allows them. The
+//! constraints of bank group, rank and bus are in `gates`, with one tick for each kind of command and bank group.
 //!
-//! Each list keeps the tick at which its first candidate can go. Arrivals lower this tick; it is
-//! recomputed only when that candidate leaves or the list's gates rise. The choice among the
-//! candidates that can go at that tick is made when the command is sent, in one pass without
-//! branches over the lists that are due.
+//! Each list keeps the tick at which its first candidate can go. Arrivals lower this tick; it is recomputed only when
+//! that candidate leaves or the list's gates rise. The choice among the candidates that can go at that tick is made
+//! when the command is sent, in one pass without branches over the lists that are due.
 //!
 //! Decisions never depend on when the owner calls: commands are decided for the ticks up to `now`,
 //! and a request that arrives at `now` gets its first command at the next tick or later.

@@ -296,8 +296,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
         cache_agent::step(LineState::default(), go(GoState::Shared)),
         None
     );
-    // Data that were not requested, a response of a device that was not snooped, and one that table
-    // 3-26 does not have.
+    // Data that were not requested, a response of a device that was not snooped, and one that table 3-26 does not have.
     let (a, b) = (peer(A), peer(B));
     let owned = cache_home::LineState::idle(Filter::Any(a));
     let request = cache_home::Event::Request(b, Request::RdOwn);

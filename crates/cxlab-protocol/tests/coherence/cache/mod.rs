@@ -1,9 +1,8 @@
 //! The network model of CXL.cache: devices that cache host memory, and the host with its home agent
 //! and its cores, for one or two lines.
 //!
-//! Order: messages are not ordered, except that a snoop does not pass an earlier message on H2D Rsp
-//! to the same line and device. Every other pair of messages, also of one channel and one line, may
-//! arrive in either order.
+//! Order: messages are not ordered, except that a snoop does not pass an earlier message on H2D Rsp to the same line
+//! and device. Every other pair of messages, also of one channel and one line, may arrive in either order.
 //!
 //! Blocking: D2H Req waits at the home while its line is busy. All other messages are accepted as
 //! soon as they arrive; a table that cannot accept one breaks the property `ChannelsSink`.

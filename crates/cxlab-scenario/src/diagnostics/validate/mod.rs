@@ -1,9 +1,8 @@
 //! Checks a document against a JSON Schema as schemars 1 generates it from serde structures.
 //!
-//! For each value the walker first gathers every subschema that applies to it (its own, through
-//! `$ref` and `allOf`, and the chosen alternative of `oneOf` or `anyOf`), then checks the value
-//! against all of them at once and goes down. A value that is wrong in kind or type is reported
-//! once, and its contents are not checked.
+//! For each value the walker first gathers every subschema that applies to it (its own, through `$ref` and `allOf`, and
+//! the chosen alternative of `oneOf` or `anyOf`), then checks the value against all of them at once and goes down. A
+//! value that is wrong in kind or type is reported once, and its contents are not checked.
 
 mod choice;
 mod literal;
@@ -53,8 +52,7 @@ struct Walker<'s> {
 struct ApplicableSchemas<'v, 's> {
     value: &'v Value,
     path: &'v Path,
-    /// The schemas being applied to this very value. A schema that refers to itself must not enter
-    /// them again.
+    /// The schemas being applied to this very value. A schema that refers to itself must not enter them again.
     active: Vec<&'s Value>,
     /// The schemas that apply together.
     all: Vec<&'s Value>,

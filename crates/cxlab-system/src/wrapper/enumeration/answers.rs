@@ -1,5 +1,4 @@
-//! Completions of a component: each leaves a fixed time after its request arrived, in the order
-//! of the requests.
+//! Completions of a component: each leaves a fixed time after its request arrived, in the order of the requests.
 
 use std::collections::VecDeque;
 

@@ -87,7 +87,7 @@ pub struct Trace {
     /// The earliest times at which records may be issued.
     pub timing: Timing,
     /// Factor for the times of the trace, 0.000001 to 1000000: 2.0 replays at half the speed.
-    #[schemars(range(min = 0.000001, max = 1000000))]
+    #[schemars(range(min = 0.000001, max = 1_000_000))]
     pub time_scale: f64,
     /// How addresses of the trace are mapped to addresses of the system.
     pub addresses: Addresses,
