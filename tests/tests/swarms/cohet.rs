@@ -500,14 +500,14 @@ fn snoops_meet_requests_early_and_late() {
 
 #[test]
 fn values_are_right_in_random_systems() {
-    swarm("values_are_right_in_random_systems", 0..300);
+    swarm("values_are_right_in_random_systems", 0..150);
 }
 
 // Two tests, so that they run in parallel.
 #[test]
 #[ignore = "slow: run by make test-all"]
 fn values_are_right_in_a_thousand_more_systems() {
-    swarm("values_are_right_in_a_thousand_more_systems", 300..1300);
+    swarm("values_are_right_in_a_thousand_more_systems", 150..1300);
 }
 
 #[test]
