@@ -561,6 +561,9 @@ class Bottleneck(TypedDict):
     #: Share of all requests' latency that is spent in this wait, there and at the places that are
     #: alike.
     share: float
+    #: The longest stage (a key of `stages_ns`), where its time says more than the wait: if hosts
+    #: limit the rate, or if requests take longer in media than they wait here.
+    longest_stage: NotRequired[str]
     #: The bottleneck in a sentence.
     text: str
 
@@ -656,8 +659,12 @@ class LinkReport(TypedDict):
 
     #: Name of the link: its ends joined by `--`.
     name: str
-    #: Direction: from `->` to.
+    #: Direction: `transmitter` `->` `receiver`.
     direction: str
+    #: Name of the component that sends.
+    transmitter: str
+    #: Name of the component that receives.
+    receiver: str
     #: Name of the link class that it belongs to, if any.
     link_class: NotRequired[str]
     #: Fraction of the window in which the wire was busy.

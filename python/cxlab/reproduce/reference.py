@@ -250,7 +250,20 @@ def scenario(schema: Schema) -> str:
             later, walk.pending = walk.pending, []
             parts.extend(walk.table(path, name))
             walk.pending += later
+    parts.insert(2, "\n" + "".join(_contents("".join(parts))))
     return re.sub(r"\n{3,}", "\n\n", "".join(parts))
+
+
+def _contents(text: str) -> Iterator[str]:
+    """The sections of a page, each with its tables, as links."""
+    for section in text.split("\n## ")[1:]:
+        titles = [section.partition("\n")[0], *re.findall(r"^### `(.+)`$", section, re.MULTILINE)]
+        links = {
+            re.sub(r"[^a-z0-9_ -]", "", title.lower()).replace(" ", "-"): title
+            for title in reversed(titles)
+        }
+        first, *others = (f"[{title}](#{anchor})" for anchor, title in reversed(links.items()))
+        yield item(f"{first}: {', '.join(others)}" if others else first)
 
 
 def _comments(source: str) -> dict[int, str]:

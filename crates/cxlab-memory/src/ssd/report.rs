@@ -82,6 +82,7 @@ impl Drive {
         append("gc.pages", counted.collected_pages as f64);
         append("wear.blocks", counted.wear_moves as f64);
         append("wear.sub_pages", counted.wear_moved as f64);
+        append("wear.pages", counted.wear_pages as f64);
         let host = (counted.flushed + counted.translation_writes) as f64;
         let moved = (counted.collected + counted.wear_moved) as f64;
         append("ftl.write_amplification", ratio(host + moved, host));
@@ -110,12 +111,12 @@ impl Drive {
         append("erases.deviation", ratio(squares, all).sqrt());
         let endurance = f64::from(self.params.cells().endurance);
         append("life.used", ratio(mean, endurance));
-        // The remaining erases of all blocks at the measured rate; 0 if there were no erases.
-        let left = (endurance * all - sum).max(0.0);
-        let erases = self.counters.erases as f64;
-        let periods = ratio(left, erases);
-        append("life.years_left", periods * span as f64 / YEAR_PS);
-        append("life.bytes_left", periods * written);
+        if self.counters.erases > 0 {
+            // The remaining erases of all blocks, at the measured rate.
+            let periods = (endurance * all - sum).max(0.0) / self.counters.erases as f64;
+            append("life.years_left", periods * span as f64 / YEAR_PS);
+            append("life.bytes_left", periods * written);
+        }
         let physical = self.geometry.physical_bytes() as f64;
         let user = f64::from(self.geometry.user) * self.geometry.sub_bytes as f64;
         append("spare", physical / user - 1.0);

@@ -341,6 +341,7 @@ impl Bottleneck {
             busy,
             wait_ns,
             share,
+            longest_stage: None,
         }
     }
 
@@ -357,6 +358,7 @@ impl Bottleneck {
             let share = share * 100.0;
             let longest = format!("; the longest stage is {name}, {time:.1} ns ({share:.0} %)");
             self.text.push_str(&longest);
+            self.longest_stage = Some(name.to_owned());
         }
     }
 }

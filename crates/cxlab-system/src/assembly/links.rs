@@ -24,6 +24,8 @@ pub(super) fn all(
             let report = LinkReport {
                 name: format!("{a}--{b}"),
                 direction: format!("{from}->{to}"),
+                transmitter: from.to_owned(),
+                receiver: to.to_owned(),
                 link_class: context.plan.link_classes[link.class].name.clone(),
                 utilization: (stats.busy_ps as f64 / window_ps).min(1.0),
                 efficiency: match stats.bytes {

@@ -47,6 +47,10 @@ pub struct Bottleneck {
     pub wait_ns: f64,
     /// Fraction of all requests' latency that is spent in that wait, there and at the places that are alike.
     pub share: f64,
+    /// The longest stage (a key of `stages_ns`), where its time says more than the wait: if hosts limit the rate, or if
+    /// requests take longer in media than they wait here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_stage: Option<String>,
     /// The fields above as one sentence.
     pub text: String,
 }

@@ -9,8 +9,14 @@ use super::{LinkCi95, Wait};
 pub struct LinkReport {
     /// Name of the link: its ends joined by `--`.
     pub name: String,
-    /// Direction: from `->` to.
+    /// Direction: `transmitter` `->` `receiver`.
     pub direction: String,
+    /// Name of the component that sends; empty in reports of older versions.
+    #[serde(default)]
+    pub transmitter: String,
+    /// Name of the component that receives; empty in reports of older versions.
+    #[serde(default)]
+    pub receiver: String,
     /// Name of its class of links, if it is a named link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_class: Option<String>,
