@@ -82,7 +82,16 @@ class Scenario:
     _folder: Path
 
     def __init__(self, name: str, **values: Value) -> None:
-        """Begins a scenario. ``values`` are its top-level keys, such as ``seed``."""
+        """Begins a scenario. ``values`` are its top-level keys, such as ``seed``.
+
+        Raises:
+            ValueError: the name is that of a file; :meth:`from_file` reads one.
+
+        """
+        if name.endswith(".toml"):
+            raise ValueError(
+                f"name: found {name}; allowed: a name (Scenario.from_file reads a file)"
+            )
         self._write({"name": name, **values})
         self._folder = Path()
 
@@ -178,9 +187,10 @@ class Scenario:
     # Methods that change the scenario.
 
     def set(self, path: str, value: Value) -> Scenario:
-        """Changes one value, as ``--set`` does: ``scenario.set("hosts[0].count", 16)``.
+        """Changes one value of this scenario, as ``--set`` does, and returns the scenario.
 
-        Missing tables are made. An array only accepts an index that it has.
+        ``scenario.copy().set("hosts[0].count", 16)`` leaves the original as it is. Missing tables
+        are made. An array only accepts an index that it has.
         """
         changed = [*self._set, f"{path}={inline(plain(value, path))}"]
         _native.merge(self._name, self._text, changed)

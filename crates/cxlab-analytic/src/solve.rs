@@ -27,19 +27,20 @@ use crate::wire::{ClassRates, WireLoad};
 /// The part of a host's own messages that its messages meet on a wire. A stream that has passed one
 /// wire is spaced, and meets itself rarely on the next; different routes and media undo a part of
 /// that. *Assumed*; the tables in `docs/explain/analytic.md` check the value.
-const OWN: f64 = 0.05;
-/// A solution has settled if latencies change by less than this part in a round.
-const SETTLED: f64 = 1e-7;
-/// A solution has also settled if the latency of each host stays within this part of itself.
-const BAND: f64 = 0.01;
-/// Bound on the growth factor of a wait in a round, so that rates can follow.
-const FASTEST: f64 = 1.1;
-/// The step of the waits towards their new values, by sixth of the rounds. Smaller steps follow
-/// where larger ones did not settle.
+const OWN_TRAFFIC_SHARE: f64 = 0.05;
+/// A solution has settled if latencies change by less than this part in a round (*assumed*).
+const SETTLED_CHANGE: f64 = 1e-7;
+/// A solution has also settled if the latency of each host stays within this part of itself (*assumed*).
+const SETTLED_BAND: f64 = 0.01;
+/// Bound on the growth factor of a wait in a round, so that rates can follow (*assumed*).
+const MAX_WAIT_GROWTH: f64 = 1.1;
+/// The step of the waits towards their new values, by sixth of the rounds (*assumed*). Smaller steps follow where larger
+/// ones did not settle.
 const STEPS: [f64; 6] = [0.3, 0.3, 0.1, 0.1, 0.03, 0.03];
-/// Bound on the rounds, and on the visits of all rounds together.
-const ROUNDS: usize = 10_000;
-const WORK: usize = 200_000_000;
+/// Bound on the rounds (*assumed*).
+const MAX_ROUNDS: usize = 10_000;
+/// Bound on the visits of all rounds together (*assumed*): seconds of computing.
+const MAX_VISITS: usize = 200_000_000;
 
 /// The load of a station.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -118,14 +119,14 @@ impl Solution {
 pub fn solve(network: &Network) -> Solution {
     let mut state = SolverState::new(network);
     let visits: usize = network.flows.iter().map(|flow| flow.visits.len()).sum();
-    let rounds = (WORK / visits.max(1)).clamp(50, ROUNDS);
+    let rounds = (MAX_VISITS / visits.max(1)).clamp(50, MAX_ROUNDS);
     let mut settled = false;
     // By host: the lowest and highest time per request in the last half of the rounds.
     let mut bands = vec![(f64::INFINITY, 0.0_f64); network.hosts.len()];
     for round in 0..rounds {
         state.step = STEPS[(STEPS.len() * round / rounds).min(STEPS.len() - 1)];
         state.load(network);
-        if state.respond(network) < SETTLED {
+        if state.respond(network) < SETTLED_CHANGE {
             settled = true;
             break;
         }
@@ -138,7 +139,7 @@ pub fn solve(network: &Network) -> Solution {
     }
     if !settled {
         let mut bands = bands.iter();
-        settled = bands.all(|(least, most)| *most <= (1.0 + BAND) * least);
+        settled = bands.all(|(least, most)| *most <= (1.0 + SETTLED_BAND) * least);
         (state.rates, state.waits) = std::mem::take(&mut state.mean);
     }
     state.load(network);
@@ -503,12 +504,12 @@ impl SolverState {
             std::array::from_fn(|class| (at.rates[class] - (1.0 - met) * own[class]).max(0.0))
         };
         let residual = match &network.stations[station] {
-            Station::Wire(wire) => wire.residual(&others(OWN * most), at.wire.flits),
+            Station::Wire(wire) => wire.residual(&others(OWN_TRAFFIC_SHARE * most), at.wire.flits),
             // Conflicts of banks and rows do not depend on how evenly requests arrive.
             Station::Medium(medium) => medium.residual(others(most).iter().sum()),
         };
         let queue = &self.queues[queue];
-        let used = queue.used.clamp(0.0, FASTEST);
+        let used = queue.used.clamp(0.0, MAX_WAIT_GROWTH);
         let here = (residual + used * (queue.mean_wait() + queue.younger)).max(0.0);
         // Waits without room at the previous station are counted there, in `pushed`.
         let room = visit.from.map_or(1.0, |from| {

@@ -140,9 +140,9 @@ impl Density {
 #[derive(Default)]
 struct Pairs {
     all: f64,
-    /// Pairs of accesses to the same page.
+    /// Pairs of lines in the same page.
     page: f64,
-    /// Pairs of accesses to one line.
+    /// Pairs of equal lines.
     line: f64,
     /// Mean number of pairs in the same page that come together, at least 1.
     clump: f64,

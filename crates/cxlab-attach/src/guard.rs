@@ -60,7 +60,7 @@ pub struct AttachOutcome {
     pub report: AttachReport,
     /// Recording of the run, if [`Options::record`] is set.
     pub recording: Option<Recording>,
-    /// Cost by events of the processor, if [`Options::events`] has any.
+    /// Cost by sampled misses, if [`Options::events`] has addresses and the cost is known.
     pub profile: Option<ProfileCost>,
 }
 

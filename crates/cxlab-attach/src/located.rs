@@ -48,7 +48,7 @@ pub struct LocatedPhase {
     pub objects: BTreeMap<u32, MissCost>,
     /// Lists of calls that led to the phase (numbers of [`Recording::stacks`]), with their CPU time and delay.
     pub stacks: Vec<(u32, StackUse)>,
-    /// Delay in code without a window, in nanoseconds.
+    /// Delay that no window locates, in nanoseconds.
     pub unlocated_ns: f64,
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn make(folder: &Path) -> io::Result<()> {
     builder.recursive(true).mode(0o700).create(folder)
 }
 
-/// Whether a host of that name with that processor is this machine. False if neither is known.
+/// Whether a host of that name with that processor is this machine. False if the name of either is unknown.
 pub fn is_this_machine(host: Option<&str>, processor: Option<&str>) -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");

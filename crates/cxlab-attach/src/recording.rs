@@ -25,7 +25,7 @@ pub struct CodePlace {
     /// Number of the code's file ([`Recording::images`]). `None` for code without a file, such
     /// as that of a just-in-time compiler.
     pub image: Option<u32>,
-    /// Address in the file's own numbering, or in the process without a file.
+    /// Address in the file's own numbering, or in the process if the code has no file.
     pub address: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct RecordedMapping {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
-    /// Number of the scan that found the mapping.
+    /// Mappings with a lower number were found by an earlier scan.
     pub batch: u32,
 }
 

@@ -43,7 +43,7 @@ struct Heat {
     lines: f64,
 }
 
-/// Smallest part of a mapping with its own count, in bytes. Adjacent smaller parts are merged (*assumed*: a large page).
+/// Adjacent mappings have one count if either is smaller than this, in bytes (*assumed*: a large page).
 const PART: u64 = 2 << 20;
 
 /// Parts of mappings by lines missed for each of their bytes, hottest first.

@@ -91,7 +91,8 @@ impl WindowTrace {
         self.pools.keys().copied().collect()
     }
 
-    /// Lines that the window first touched after its lead-in and before its last eighth: a later touch is another use.
+    /// Lines that the window touched after its lead-in, and neither in the lead-in nor in its last eighth: a later
+    /// touch is another use.
     pub fn left(&self) -> Vec<LeftLine> {
         let (before, rest) = self.steps.split_at(self.before.min(self.steps.len()));
         let (first, behind) = rest.split_at(rest.len() - rest.len() / 8);

@@ -44,7 +44,11 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let Some(key) = &args.key else {
         return print(&list("A scenario has these keys:", keys, &tables));
     };
-    let path = names_of(key);
+    let mut path = names_of(key);
+    // A name alone is that of the only key with this name.
+    if let ([_], [only]) = (&path[..], &keys.paths_of::<&str>(key, &[])[..]) {
+        path = names_of(only);
+    }
     let mut found = Vec::new();
     for (depth, name) in path.iter().enumerate() {
         found = keys.find(&tables, name);
@@ -99,6 +103,9 @@ fn describe(keys: SchemaKeys<'_>, found: &[FoundKey<'_>]) -> String {
         };
         if !described.text.is_empty() {
             text += &format!("  {}\n", described.text);
+        }
+        for (value, what) in value_type::described_values(keys, one.schema) {
+            text += &format!("    {value}: {what}\n");
         }
     }
     text
@@ -188,7 +195,11 @@ fn unknown(keys: SchemaKeys<'_>, path: &[String], depth: usize, names: &BTreeSet
     let hint = match meant.is_empty() {
         true => {
             let allowed: Vec<&str> = names.iter().copied().collect();
-            format!("allowed: {}", allowed.join(", "))
+            let of_reports = match before.is_empty() {
+                true => "; words of a run's output are in docs/reference/waits.md and report.md",
+                false => "",
+            };
+            format!("allowed: {}{of_reports}", allowed.join(", "))
         }
         false => did_you_mean(&meant),
     };

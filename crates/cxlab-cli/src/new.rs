@@ -93,11 +93,15 @@ fn named(name: &str) -> Result<Template, Failure> {
     let hint = nearest(name, templates().map(|template| template.name))
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
-    let names: Vec<&str> = templates().map(|template| template.name).collect();
     Err(Failure::mistake(format!(
         "--template: found `{name}`; allowed: {}{hint}",
-        names.join(", ")
+        all_names()
     )))
+}
+
+fn all_names() -> String {
+    let names: Vec<&str> = templates().map(|template| template.name).collect();
+    names.join(", ")
 }
 
 /// Asks which template, by number or name.
@@ -146,7 +150,8 @@ fn expect_terminal(argument: &str) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::mistake(format!(
             "cxlab new: found no {argument} and no terminal to ask on; allowed: \
-             cxlab new --template NAME FILE"
+             cxlab new --template NAME FILE, with one of the names {}",
+            all_names()
         ))),
     }
 }

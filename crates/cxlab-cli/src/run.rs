@@ -67,7 +67,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn LaunchedRanks>) -> Result<(), 
         false => None,
     };
     let result = run_into(&loaded, &args, &dir, folder.as_ref(), ranks);
-    // Removes the folder if it is empty: a run that failed has written nothing there.
+    // Removes the folder if it is empty, as it is if the run failed before its report.
     result.inspect_err(|_| drop(std::fs::remove_dir(&dir)))
 }
 
@@ -192,8 +192,8 @@ fn allows_several(threads: ThreadLimit) -> bool {
     matches!(threads, ThreadLimit::UpTo(2..))
 }
 
-/// How well several threads shared a run, and why fewer were used than `--threads` allows. Empty for a run on one
-/// thread that was not allowed more.
+/// How well several threads shared a run, and why fewer were used than the number given. Empty for a run on one thread,
+/// unless a larger number was given.
 fn describe_threads(limit: ThreadLimit, monitor: &Monitor) -> String {
     let unused = unused_threads(limit, monitor);
     let unused = unused.map_or_else(String::new, |note| format!("\n  note: --threads: {note}\n"));
@@ -449,9 +449,9 @@ pub(super) fn follow(loaded: &Loaded, monitor: &Arc<Monitor>, quiet: bool) -> Pr
     let template = progress::REQUESTS[usize::from(expected.is_some())];
     let (monitor, mut before) = (Arc::clone(monitor), 0);
     Progress::start(progress::bar(template, expected, quiet), move |bar| {
-        if monitor.restored_work() > before {
+        if monitor.untimed_work() > before {
             // Requests completed before the checkpoint do not count for the speed of this run.
-            before = monitor.restored_work();
+            before = monitor.untimed_work();
             bar.set_position(before);
             bar.reset_eta();
         }

@@ -62,7 +62,7 @@ struct Runs<'a> {
     monitors: &'a [Monitor],
     interrupted: &'a AtomicBool,
     next: AtomicUsize,
-    /// Number of the first run that is not executed.
+    /// Runs from this number on are not started: the number of runs, or that of the first run that failed.
     end: AtomicUsize,
     finished: AtomicUsize,
     results: Mutex<Vec<Option<Result<KeptReport, RunError>>>>,

@@ -173,7 +173,7 @@ fn summary(summary: &Summary, out: &Path) -> String {
     )
 }
 
-/// Refuses an output path that cannot be written, before any work is done.
+/// Refuses an output path that names no regular file, before any work is done.
 fn check_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() || is_special(out) || out.file_name().is_none() {
         return Err(Failure::mistake(format!(

@@ -55,6 +55,12 @@ fn a_key_is_explained_with_its_kinds_range_default_and_an_example() {
             ][..],
         ),
         ("hosts[0].workload.kind", &["one of ", "\"uniform\""]),
+        // A name alone, and a list of values.
+        ("switching_time", &["fabric.switch.switching_time\n"]),
+        (
+            "fabric.topology.placement",
+            &["\n    \"paired\": Requesters evenly on all edge switches"],
+        ),
         ("fabric.link.credits.m2s_req", &["integer, 1 to 1023"]),
         (
             "devices.memory.latency",

@@ -47,7 +47,7 @@ impl Partitioning {
 /// Largest weight of the heaviest part, in percent of that in the most even division (*assumed*). Among the
 /// divisions within this limit, the one with the longest lookahead is taken. A longer lookahead means fewer
 /// barriers, and an uneven division means that threads wait at each of them.
-const MAX_IMBALANCE_PERCENT: u64 = 135;
+const MAX_HEAVIEST_PERCENT: u64 = 135;
 
 /// Divides components into at most `parts` parts of similar weight.
 ///
@@ -101,7 +101,7 @@ pub fn partition(
         .unwrap_or(0);
     // Divisions with joined neighbours come first, and among these the one with the highest threshold.
     let mut divisions = divisions.into_iter();
-    let limit = most_even * MAX_IMBALANCE_PERCENT;
+    let limit = most_even * MAX_HEAVIEST_PERCENT;
     let division = divisions.find(|(busiest, _)| busiest * 100 <= limit);
     division.map_or_else(|| Partitioning::single(wires.len()), |(_, found)| found)
 }

@@ -136,7 +136,7 @@ struct RunningVm {
     /// Share of the VM's accesses that go to pool memory.
     share: f64,
     loss: f64,
-    /// Sum of the VM's slowdowns over the sampling points, and number of these points.
+    /// Sum of the VM's slowdowns at its start and at the sampling points, and their number.
     slow: f64,
     count: u32,
     /// Index in the list of running VMs.

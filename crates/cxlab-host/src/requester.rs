@@ -77,7 +77,7 @@ pub struct RequesterConfig {
 struct RequestSlot {
     hpa: Hpa,
     /// When the request was issued, in picoseconds.
-    issued: u64,
+    issued_ps: u64,
     /// Number of the request among those of the requester.
     id: u64,
     write: bool,
@@ -88,7 +88,8 @@ struct RequestSlot {
     multi_line: u32,
 }
 
-/// The values that stores write: the base of the requester, with the number of the request in the lower bits.
+/// The values that stores write: the base of the requester, equal for every sixteenth, with the number of the request
+/// in the lower bits.
 #[derive(Clone, Copy)]
 struct StoredValues {
     base: u16,
@@ -116,7 +117,7 @@ impl RequestSlot {
             id: self.id,
             write: self.write,
             hpa: self.hpa.0,
-            issued_ps: self.issued,
+            issued_ps: self.issued_ps,
             completed_ps: now.0,
             hops: 0,
             stages,
@@ -214,7 +215,7 @@ impl Requester {
         let outstanding = params.outstanding as usize;
         let empty = RequestSlot {
             hpa: Hpa(0),
-            issued: 0,
+            issued_ps: 0,
             id: 0,
             write: false,
             kind: RequestSlotKind::Free,
@@ -365,7 +366,7 @@ impl Requester {
     ) -> (u32, RequestSlot) {
         let slot = RequestSlot {
             hpa,
-            issued: now.0,
+            issued_ps: now.0,
             id: self.ledger.issued(),
             write,
             kind,
@@ -392,7 +393,7 @@ impl Requester {
         self.slots[tag as usize].kind = RequestSlotKind::Free;
         self.free.push(tag);
         if slot.kind.is_counted() {
-            self.ledger.leave(now, slot.issued);
+            self.ledger.leave(now, slot.issued_ps);
         }
         slot
     }
@@ -481,7 +482,8 @@ impl Requester {
         // A merged write has passed the processing time twice.
         let process = self.process_ps << u32::from(slot.merged);
         let stages = stages_of(&message.stages, process, self.cache_ps);
-        self.ledger.check_stages(&stages, ctx.now().0 - slot.issued);
+        self.ledger
+            .check_stages(&stages, ctx.now().0 - slot.issued_ps);
         let device = message.source.0 - self.first_device;
         let hops = message.hops + 1;
         if message.lines == Message::DENIED || message.cache.has(CacheMeta::POISON) {

@@ -107,7 +107,7 @@ impl Medium for FixedParams {
     }
 }
 
-/// Completed requests are removed once this many are pending.
+/// Completed requests are removed once this many are pending (*assumed*).
 const REMOVAL_SIZE: usize = 8;
 
 struct FixedMemory {
@@ -115,10 +115,13 @@ struct FixedMemory {
     write_ps: u64,
     line_ps: u64,
     cycle_ps: u64,
+    /// By bank, the time from which it is free, in picoseconds.
     bank_free: Vec<u64>,
     /// Number of banks by which each round of lines begins later.
     skew: u64,
+    /// Time from which the bus is free, in picoseconds.
     bus_free: u64,
+    /// Most requests in the queue.
     capacity: usize,
     /// Whether `enqueue` returns completion times. It may if no request overtakes another, until `defer`.
     returns_times: bool,

@@ -84,7 +84,7 @@ pub mod kind {
     pub const RAW: u32 = 4;
 }
 
-/// Number of events, or time, from sample to sample.
+/// Sampling period in events, or frequency of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
     /// One sample per this number of events.
@@ -237,7 +237,7 @@ impl Attr {
         (bytes, self.has(Time).then(|| self.bytes_of(&[Tid])))
     }
 
-    /// Number of bytes of the fields that samples have, 8 bytes each.
+    /// Number of bytes of those of `fields` that samples have, 8 bytes each.
     fn bytes_of(&self, fields: &[Format]) -> u64 {
         8 * fields.iter().filter(|field| self.has(**field)).count() as u64
     }

@@ -324,7 +324,7 @@ fn section<R: Read + Seek>(
     Ok(bytes)
 }
 
-/// Reads the list of events. The section of each event's numbers follows its attributes.
+/// Reads the list of events. Offset and size of the section of each event's numbers follow its attributes.
 fn events<R: Read + Seek>(
     reader: &mut R,
     entry: u64,

@@ -47,7 +47,7 @@ fn check_times(scenario: &Scenario, problems: &mut Problems) {
 }
 
 /// Checks hosts: those whose memory changes are requesters without caches, or processors that do
-/// not need this memory; those that join, leave or demand memory are requesters.
+/// not need this memory; those that join, leave, are bound or unbound, or have a pooled region are requesters.
 fn check_hosts(scenario: &Scenario, named: &NamedGroups, problems: &mut Problems) {
     let mut known = BTreeSet::new();
     let mut check = |host: usize, part: Option<&str>, why: String, allowed: &str| {

@@ -18,12 +18,12 @@ use crate::unread;
 pub struct Mistakes {
     diagnostics: Diagnostics,
     document: Box<Document>,
-    /// Whether these mistakes kept later checks from being made.
+    /// Whether these mistakes may have kept later checks from being made.
     precludes_checks: bool,
 }
 
 impl Mistakes {
-    /// Mistakes that kept later checks from being made.
+    /// Mistakes that may have kept later checks from being made.
     fn before_checks(diagnostics: Diagnostics, document: Document) -> Mistakes {
         Mistakes {
             precludes_checks: true,
@@ -39,15 +39,15 @@ impl Mistakes {
         }
     }
 
-    /// The mistakes as text for people; `color` enables terminal colours. A note says where they kept later checks
-    /// from being made: keys and types are checked first, then the values of each table, then the whole system.
+    /// The mistakes as text for people; `color` enables terminal colours. A note says where they may have kept later
+    /// checks from being made: keys and types are checked first, then the values of each table, then the whole system.
     pub fn render(&self, color: bool) -> String {
         let mut text = render(&self.diagnostics, &self.document, color);
         if !text.ends_with('\n') {
             text.push('\n');
         }
         if self.precludes_checks {
-            text.push_str("\nnote: more is checked once this is mended\n");
+            text.push_str("\nnote: more may be checked once this is mended\n");
         }
         text
     }

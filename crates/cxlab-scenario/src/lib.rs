@@ -79,7 +79,7 @@ pub struct Scenario {
     /// force at the time that is written, and all else is as its parameters say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric_manager: Option<FabricManagerParams>,
-    /// How hosts and the fabric deal with failures among `events`. Default: as its parameters say.
+    /// How hosts and the fabric deal with failures, and failures at random. Default: as its parameters say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailureParams>,
     /// Hosts first enumerate the components below them over CXL.io; all workloads begin together

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::Scenario;
 
-/// Parameters in the table of a named link. Missing ones are those of `fabric.link`.
+/// Parameters in the table of a named link. Missing ones are those of `fabric.link`, or of `fabric.edge_link` for devices.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(transparent)]
 pub struct LinkTable(Map<String, Value>);
@@ -30,7 +30,7 @@ impl JsonSchema for LinkTable {
 }
 
 /// Keys of a table, each with the key of `fabric.link` that it makes void: a rate in bytes is of its generation and
-/// lanes, a flit format of its generation and transmission, and sync headers of its generation.
+/// lanes, a flit format of its generation and transmission, and sync headers of its generation and rate.
 const VOID: [(&str, &str); 6] = [
     ("generation", "bandwidth"),
     ("lanes", "bandwidth"),

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum WarmupEnd {
-    /// The warm-up has the length that the scenario gives, or has not ended.
+    /// The warm-up has the length that the scenario gives, or is not long enough yet to be judged.
     AsConfigured,
     /// The warm-up ended because rate and latency had settled, at this time at the latest.
     Settled(SimTime),
-    /// The warm-up reached its maximum length before rate and latency settled.
+    /// Rate and latency had not settled at the last sampling point of the warm-up, or at its maximum length.
     NotSettled,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Totals {
     pub(crate) writes: u64,
     /// Reads and writes that a device denied.
     pub(crate) denied: [u64; 2],
-    /// Reads and writes without a response.
+    /// Reads and writes that failed: timed out, cut off or poisoned.
     pub(crate) failed: [u64; 2],
     /// Summed latency of served requests.
     pub(crate) latency_ps: u128,
@@ -120,7 +120,7 @@ pub(crate) struct Series {
     done: Bins,
     /// Completed requests that devices denied.
     denied: Bins,
-    /// Completed requests without a response.
+    /// Completed requests that failed.
     failed: Bins,
     /// Totals at the start of the current bin.
     told: Totals,

@@ -19,7 +19,7 @@ pub(crate) const FEWEST_BATCHES: usize = 16;
 /// correlation are too short to estimate the variance of the mean.
 const MOST_CORRELATION: f64 = 0.8;
 
-/// The last 1/16 of the values is left out of MSER's search: the variance of a few values is too
+/// The last 1/16 of the values, and at least five, are left out of MSER's search: the variance of a few values is too
 /// uncertain. Hoad et al. leave out five values.
 const TAIL: usize = 16;
 

@@ -281,8 +281,8 @@ impl<M: Memory> Model<M> {
         }
     }
 
-    /// Processes an access to a register of an accelerator by a processor that does not wait. A load completes at
-    /// `until_ps`; the processor does not wait for a store, which has none.
+    /// Processes an access to a register of an accelerator by a processor that does not wait. A load has its `value` at
+    /// `until_ps`. A store has no value, and the processor does not wait for it.
     pub fn register(
         &mut self,
         lane: usize,
@@ -448,7 +448,7 @@ impl<M: Memory> Model<M> {
         });
     }
 
-    /// Issues prefetches into the free MSHRs, of which the caller occupies `taken`.
+    /// Issues prefetches into the free MSHRs. The caller occupies `taken` MSHRs.
     fn prefetch(&mut self, lane: usize, now: u64, taken: usize) {
         let depth = self.limits(lane).misses;
         while self.lanes[lane].outstanding.len() + taken < depth as usize {

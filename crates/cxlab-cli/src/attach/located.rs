@@ -34,7 +34,7 @@ pub(super) struct CostByPlace {
     functions: Vec<Row>,
     lines: Vec<Row>,
     pub(super) memory: Vec<Row>,
-    /// Delay in code without a window.
+    /// Delay that no window locates, in nanoseconds.
     unlocated_ns: f64,
     /// Missing parts, each with the reason.
     notes: Vec<String>,

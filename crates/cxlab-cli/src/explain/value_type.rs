@@ -17,6 +17,20 @@ pub(super) fn in_words(keys: SchemaKeys<'_>, schema: &Value) -> String {
     }
 }
 
+/// The values that a schema lists with a description each, in its order.
+pub(super) fn described_values(keys: SchemaKeys<'_>, schema: &Value) -> Vec<(String, String)> {
+    let own = schema
+        .get("const")
+        .zip(schema.get("description").and_then(Value::as_str));
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let own = own.map(|(value, text)| (value.to_string(), one_line(text)));
+    let items = schema.get("items");
+    let next = keys.next(schema).into_iter();
+    let next = next.filter(|next| items != Some(*next) && next.get("properties").is_none());
+    let below = next.flat_map(|next| described_values(keys, next));
+    own.into_iter().chain(below).collect()
+}
+
 /// The types that a value can have: numbers first, by value, and then the others, by their text.
 fn alternatives(keys: SchemaKeys<'_>, schema: &Value) -> Vec<String> {
     let mut parts = BTreeSet::new();

@@ -339,7 +339,8 @@ pub trait Execution {
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError>;
 }
 
-/// Receives the events of an execution. Threads are numbered in the order in which they begin; the first one exists from the start.
+/// Receives the events of an execution. Threads are numbered in the order in which they begin; the first one exists
+/// from the start.
 pub trait Listener {
     /// Memory is mapped: address of the first byte, and of the byte behind the last.
     fn map(&mut self, start: u64, end: u64);
@@ -347,7 +348,7 @@ pub trait Listener {
     fn unmap(&mut self, start: u64, end: u64);
     /// Another thread begins. Returns false if there are too many.
     fn thread(&mut self) -> bool;
-    /// A thread executes an instruction. Returns false after too many instructions.
+    /// A thread executes an instruction. Returns false after the program has exceeded a limit.
     fn instruction(&mut self, thread: usize, step: &Step) -> bool;
     /// A thread reaches a synchronization point for which other threads may wait. Points of all threads are numbered from 1.
     fn point(&mut self, thread: usize, number: u64);

@@ -1,4 +1,5 @@
-//! Puts the instructions of several threads in the order of their estimated clocks, before they meet in the last level cache.
+//! Puts the instructions of several threads in the order of their estimated clocks, before they meet in the last level
+//! cache.
 //!
 //! Threads under QEMU run as the machine lets them, and their instructions come in turns of some thousand. Each
 //! thread has a queue, and the one with the earliest clock is heard next. A thread that is in no system call is
@@ -90,7 +91,7 @@ impl<'a> OrderedRecorder<'a> {
         }
     }
 
-    /// The limit that the program exceeded. Later events were dropped.
+    /// The limit that the program exceeded. Later instructions were dropped.
     pub(super) fn too_many(&self) -> Option<TooMany> {
         self.too_many
     }
@@ -124,7 +125,8 @@ impl<'a> OrderedRecorder<'a> {
         self.process_queued(true);
     }
 
-    /// Processes the threads' events in the order of their clocks, until the events of one are missing, or `all` queued ones.
+    /// Processes the threads' events in the order of their clocks, until the events of one are missing, or `all` queued
+    /// ones.
     fn process_queued(&mut self, all: bool) {
         loop {
             if !all && self.queued < MOST_QUEUED {

@@ -20,7 +20,7 @@ struct Executing {
 }
 
 impl Executing {
-    /// Reports the instruction with its accesses. Returns false after too many instructions.
+    /// Reports the instruction with its accesses. Returns false after the program has exceeded a limit.
     fn report(&mut self, thread: usize, listener: &mut dyn Listener) -> bool {
         !std::mem::take(&mut self.has_begun) || listener.instruction(thread, &self.step)
     }

@@ -253,7 +253,7 @@ pub(super) fn boot_script(machine: &Machine, version: Version, args: &RunArgs) -
     text
 }
 
-/// The part of the initial file system that depends on the machine alone.
+/// The part of the initial file system that depends on the machine and not on the run's program.
 pub(super) fn boot_archive(script: &str) -> Vec<u8> {
     let mut archive = Archive::default();
     archive.file("cxlab/boot", script.as_bytes(), false);

@@ -139,7 +139,7 @@ pub(super) fn check_shares(memory: &PlanMemory, args: &RunArgs) -> Result<(), Fa
 
 /// The memory shared with other guests, by window of a guest.
 pub(super) fn shares(memory: &PlanMemory, guest: usize) -> Vec<Option<Share>> {
-    let numbers = memory.host_shared_memory(guest).iter();
+    let numbers = memory.shared_windows(guest).iter();
     let share = |number: &usize| Share {
         number: *number,
         coherent: memory.shared_regions()[*number].coherent,
@@ -158,7 +158,7 @@ pub(super) fn check_memory(
     let mut taken: Vec<(usize, usize, u64, u64)> = Vec::new();
     for (guest, host) in chosen.iter().enumerate() {
         let windows = plan.hosts[*host].map.windows().iter();
-        let windows = windows.zip(memory.host_shared_memory(guest));
+        let windows = windows.zip(memory.shared_windows(guest));
         for (window, _) in windows.filter(|(_, shared)| shared.is_none()) {
             let share = window.size.0 / window.targets.len() as u64;
             for (port, from) in window.targets.iter().zip(&window.first) {

@@ -41,7 +41,7 @@ pub struct Monitor {
     interrupted: AtomicBool,
     pub(super) events: AtomicU64,
     pub(super) work: AtomicU64,
-    restored_work: AtomicU64,
+    untimed_work: AtomicU64,
     pub(super) time: AtomicU64,
     pub(super) blocks: AtomicU64,
     /// The most threads that a run has used outside of trials.
@@ -98,15 +98,15 @@ impl Monitor {
     }
     /// Units of work so far ([`Ctx::count_work`](crate::Ctx::count_work)), including those before a restored state.
     pub fn work(&self) -> u64 {
-        self.restored_work() + self.work.load(Ordering::Relaxed)
+        self.untimed_work() + self.work.load(Ordering::Relaxed)
     }
-    /// Units of work that were done before the restored state ([`Monitor::set_restored_work`]).
-    pub fn restored_work(&self) -> u64 {
-        self.restored_work.load(Ordering::Relaxed)
+    /// Units of work that were not simulated in this run: done before a restored state, or applied without time.
+    pub fn untimed_work(&self) -> u64 {
+        self.untimed_work.load(Ordering::Relaxed)
     }
     /// Sets the units of work that were done before the state from which the run continues.
-    pub fn set_restored_work(&self, work: u64) {
-        self.restored_work.store(work, Ordering::Relaxed);
+    pub fn set_untimed_work(&self, work: u64) {
+        self.untimed_work.store(work, Ordering::Relaxed);
     }
     /// Simulated time so far, updated together with [`Monitor::events`].
     pub fn time(&self) -> SimTime {

@@ -68,7 +68,7 @@ impl CachingRequester {
     }
 
     /// Lets the waiting accesses continue while the line is settled. Without waiting accesses
-    /// the entry is released. A demand on the caches above comes first.
+    /// the entry is released. A snoop of the caches above comes first.
     pub(super) fn settle(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

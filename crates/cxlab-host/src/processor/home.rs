@@ -41,7 +41,8 @@ pub(super) enum CopyAfterSnoop {
 pub(super) struct SnoopedCores {
     /// Whether a core had the line modified.
     pub(super) dirty: bool,
-    /// Whether a core had to be snooped, which takes time: it had a copy that the snoop does not permit.
+    /// Whether a core had to be snooped, which takes time: a core had a copy (invalidation), or an exclusive or
+    /// modified one (other snoops).
     pub(super) snooped: bool,
 }
 

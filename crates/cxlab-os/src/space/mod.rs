@@ -216,7 +216,7 @@ impl AddressSpace {
     }
 
     /// Unmaps a range. The translations of its pages must be invalidated *before* the frames are
-    /// reused. The pages and frames are therefore returned as [`ReleasedPages`], and [`ReleasedPages::give`]
+    /// reused. The pages and frames are therefore returned as [`ReleasedPages`], and [`ReleasedPages::free`]
     /// frees the frames after the invalidation.
     ///
     /// # Errors

@@ -14,14 +14,14 @@ const LEAST: usize = 500;
 const MOST: usize = 20_000;
 /// Most operations of a host that only fill its private cache and are not counted.
 const MOST_WARM: usize = 400_000;
-/// Number of a device's accesses with which its medium is measured.
+/// Most accesses of a device with which its medium is measured.
 const ACCESSES: usize = 20_000;
 
 #[derive(Clone, Default, Debug)]
 pub(super) struct HostDemand {
     /// Number of requests that were counted.
     pub(super) requests: u64,
-    /// Reads and writes that hit in the private cache.
+    /// Reads and writes that the private cache serves in the steady state: hits, and misses whose set had room.
     pub(super) hits: [u64; 2],
     /// By device: reads, writes, and lines written back.
     pub(super) devices: Vec<[u64; 3]>,
@@ -54,7 +54,7 @@ struct DrawnOperations {
 /// The operations of a host that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CountedOperations {
-    /// Operations before the counted ones. Operations that fill a private cache come before them in any case.
+    /// Operations before the counted ones, of a host without a private cache. With one, those that fill it come before.
     pub(super) skip: u64,
     pub(super) count: usize,
 }

@@ -61,7 +61,7 @@ pub struct AnalyticReport {
     pub links: Vec<AnalyticLink>,
     /// By pair of host and device with traffic: the first 4,096.
     pub pairs: Vec<PairLatency>,
-    /// The station with the least capacity left.
+    /// The station with the largest used fraction of its capacity.
     pub bottleneck: Option<AnalyticBottleneck>,
     /// Whether latencies had settled when the work ended: to 10^-7, or to 1 % in the last half of the rounds.
     pub settled: bool,

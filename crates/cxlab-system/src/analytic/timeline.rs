@@ -274,8 +274,9 @@ impl PlanMemory {
         self.locate(line).map(|(pool, _)| pool - first)
     }
 
-    /// Issues a request for a line of a pool; returns the request's number. Requests come in the
-    /// order of their times; a late request, of a processor that lags behind, counts as issued now.
+    /// Issues a request for a line of a pool; returns the request's number. Requests come in the order of their times;
+    /// a late request, of a processor that lags behind, travels from its own time and enters the medium now at the
+    /// earliest.
     pub fn issue(&mut self, at_ps: u64, line: GuestLine, write: bool) -> u32 {
         let (pool, address) = self.locate(line).unwrap_or((0, 0));
         let ticket = self.ticket(pool, write);
@@ -306,7 +307,7 @@ impl PlanMemory {
     }
 
     /// Number of the shared memory behind each of a guest's windows, if any.
-    pub fn host_shared_memory(&self, guest: usize) -> &[Option<usize>] {
+    pub fn shared_windows(&self, guest: usize) -> &[Option<usize>] {
         &self.shares.windows[guest]
     }
 
@@ -357,7 +358,8 @@ impl PlanMemory {
         Some(at)
     }
 
-    /// Advances the request's medium until the request is done; its number is then free. No other request may be issued before that time.
+    /// Advances the request's medium until the request is done; its number is then free. No other request may be issued
+    /// before that time.
     ///
     /// # Errors
     /// The name of a pool whose medium never completes the request, with the reason if there is one.

@@ -23,8 +23,8 @@ const MIN_LIMITING_SHARE: f64 = 0.1;
 /// A credit is in use for the round trip of its link and for the wait of its message at the far end. The
 /// search continues where that wait is at least this fraction of the round trip (*assumed*).
 const MIN_CAUSE_WAIT: f64 = 0.5;
-/// A wire that is busy for at least this fraction of the time (*assumed*) can carry no more, however short its queue
-/// is.
+/// A wire that is busy for at least this fraction of the time, or carries at least this fraction of its possible lines
+/// (*assumed*) can carry no more, however short its queue is.
 const MIN_UTILIZATION: f64 = 0.99;
 /// Wires at least this busy, relative to the wire that was found, are alike (*assumed*).
 const ALIKE_BUSY: f64 = 0.99;

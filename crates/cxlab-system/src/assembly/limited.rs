@@ -16,11 +16,12 @@ const MIN_CARRIED: f64 = 0.95;
 const MIN_WINDOW_USE: f64 = 0.85;
 /// Requests in flight limit a host with at least this fraction of them in flight on average (*assumed*).
 const MIN_IN_FLIGHT: f64 = 0.95;
-/// Requests in flight are the limit only if less than this fraction of the latency is a wait in queues (*assumed*).
+/// Waits in queues, or inside of media, are a limit from this fraction of the latency on. Below it, requests in flight
+/// may be (*assumed*).
 pub(super) const MIN_QUEUE_SHARE: f64 = 0.25;
 
 /// A device is noted if its throttled hosts leave it used less than this fraction (*assumed*).
-const MIN_USED: f64 = 0.9;
+const MAX_USED: f64 = 0.9;
 /// A host had more to send if the allowed rate limited it in at least this fraction of the periods (*assumed*).
 pub(super) const MIN_HELD: f64 = 0.5;
 
@@ -149,7 +150,7 @@ pub(super) fn by_throttles(plan: &Plan, report: &Report) -> Vec<Note> {
             Some((host.name.as_str(), throttle.slower))
         });
         let held: Vec<(&str, u64)> = held.collect();
-        let Some((first, _)) = held.first().filter(|_| used < MIN_USED * most) else {
+        let Some((first, _)) = held.first().filter(|_| used < MAX_USED * most) else {
             continue;
         };
         let which = match held.len() {

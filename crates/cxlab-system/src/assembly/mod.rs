@@ -49,7 +49,7 @@ pub(crate) struct Context<'a> {
     /// Notes of the plan, and of this run.
     pub(crate) notes: Vec<Note>,
     pub(crate) warmed: WarmupEnd,
-    /// Data for confidence intervals; absent if the run ended by itself.
+    /// Data for confidence intervals; absent if the run ended by itself, and in sessions.
     pub(crate) parts: Option<Parts<'a>>,
     pub(crate) wall: Duration,
 }
@@ -80,7 +80,7 @@ impl Context<'_> {
         self.plan.changes_capacity().then_some(denied)
     }
 
-    /// Failed requests; `None` if the scenario has no failures.
+    /// Failed requests; `None` if the scenario has neither failures nor media errors.
     fn failed(&self, failed: FailedRequests) -> Option<FailedRequests> {
         (self.plan.failures().is_some() || self.plan.has_media_errors()).then_some(failed)
     }

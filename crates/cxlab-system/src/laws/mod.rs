@@ -139,8 +139,8 @@ pub(crate) fn check_drained(system: &System) -> Result<(), String> {
     Err(format!("requests never completed: {}", held.join(", ")))
 }
 
-/// Checks that each denial by a device reached a host, early or late, or was lost; and that each
-/// message that timed out was lost, or had a late response.
+/// Checks that each denial by a device reached a host, before or after the request's timeout, or was lost; and that
+/// each request that timed out lost a message, or got a late response.
 fn check_denied(system: &System) -> Result<(), String> {
     let nodes = system.simulation.components();
     let (mut by_devices, mut of_hosts) = (0, 0);

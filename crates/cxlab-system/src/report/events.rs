@@ -39,7 +39,7 @@ pub struct CommandReport {
     pub of: String,
     /// Time at which the command was issued.
     pub issued_ns: f64,
-    /// Time at which the command had taken effect; absent if the run ended before.
+    /// Time at which the command was carried out, or failed; absent if the run ended before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_ns: Option<f64>,
     /// Return code of the command; absent if the run ended before it.
@@ -68,8 +68,8 @@ pub struct PoolReport {
     pub idle_gib: f64,
     /// Mean capacity that hosts needed and did not have.
     pub unmet_gib: f64,
-    /// Stranded capacity: mean free capacity while some host had less than it needed. Capacity that
-    /// is being scrubbed does not count.
+    /// Stranded capacity, mean over the whole time: free capacity while some host had less than it needed, else 0.
+    /// Capacity that is being scrubbed does not count.
     pub stranded_gib: f64,
     /// Largest number of contiguous runs of free blocks.
     pub most_free_runs: u64,

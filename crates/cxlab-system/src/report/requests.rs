@@ -24,7 +24,7 @@ pub struct Requests {
     /// Completed requests that devices denied, if hosts gain or lose memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
-    /// Completed requests that failed, if the scenario has failures.
+    /// Completed requests that failed, if the scenario has failures or media errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,
     /// Requests in flight at the end of the window.

@@ -25,7 +25,8 @@ use crate::laws::littles_law::{FEWEST_LATENCIES, LittlesSums};
 /// A window ends at its last sampling point if the sides of Little's law differ by at most 1/200:
 /// 0.5 % (*assumed*: half of the difference that the report has a note on).
 const FAR: u128 = 200;
-/// A window ends later if the sides of Little's law differ by at most 1/1,000: 0.1 % (*assumed*).
+/// Otherwise a window ends at the first of the finer sampling points at which the sides of Little's law differ by at
+/// most 1/1,000: 0.1 % (*assumed*).
 const CLOSE: u128 = 1_000;
 /// Finer sampling points in a mean latency (*assumed*).
 const POINTS: u128 = 64;

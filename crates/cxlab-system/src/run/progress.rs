@@ -35,7 +35,8 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Fails if a process made an access that is not allowed, which is a mistake of the workload.
+    /// Fails if a process cannot continue, because of an access that is not allowed or because no memory is left, which
+    /// is a mistake of the workload.
     fn check_processes(&self) -> Result<(), RunError> {
         let wrong = |host: &PlannedHost, why: &str| {
             Err(RunError::of(

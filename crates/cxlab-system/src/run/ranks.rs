@@ -130,7 +130,7 @@ impl Runner<'_, '_> {
         self.shared(own).swap_remove(0)
     }
 
-    /// Moves the components of all ranks to rank 0; returns whether this is rank 0.
+    /// Copies the components of all ranks to rank 0; returns whether this is rank 0.
     pub(super) fn gather(&mut self) -> Result<bool, RunError> {
         let Some(Ranked { ranks, division }) = &mut self.ranked else {
             return Ok(true);

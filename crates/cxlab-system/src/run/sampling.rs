@@ -308,7 +308,7 @@ impl Sampler {
                 break;
             }
         }
-        runner.options.monitor.set_restored_work(self.warmed);
+        runner.options.monitor.set_untimed_work(self.warmed);
         ended.iter().all(|ended| *ended)
     }
 

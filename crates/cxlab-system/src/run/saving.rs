@@ -42,7 +42,7 @@ impl<'p> Runner<'p, '_> {
                 self.batches.iter_mut().for_each(Batches::forget);
             }
             self.now = self.position.now;
-            self.options.monitor.set_restored_work(self.completed());
+            self.options.monitor.set_untimed_work(self.completed());
             self.check_windows(warmup, window)?;
         }
         if checkpoints.write.is_some() || self.ranked.is_some() {

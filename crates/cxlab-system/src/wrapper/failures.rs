@@ -35,7 +35,7 @@ use super::{Inner, Kind};
 enum Link {
     Up,
     Down,
-    /// The link is being trained again, and no parcel of the far end has arrived yet.
+    /// The link is being trained again; the first parcel that the far end has sent since has not arrived.
     Training,
 }
 

@@ -73,7 +73,7 @@ impl Command {
     /// Removes and returns the result of the command.
     ///
     /// # Errors
-    /// The trap of the function.
+    /// The first fault of the command, such as a trap of the function, or a barrier that not all work-items reach.
     pub(super) fn ended(&self) -> Result<EndedCommand, String> {
         let state = std::mem::take(&mut *self.lock());
         match state.fault {

@@ -11,17 +11,17 @@ use super::super::Inner;
 use super::super::tokens::CompletionWake;
 
 /// Messages that a component has to send.
-pub(crate) struct PendingResponses {
+pub(crate) struct PendingMessages {
     time: Picos,
     /// Time of departure, port, and message.
     pending: VecDeque<(SimTime, u16, Message)>,
     outboxes: Vec<Outbox>,
 }
 
-impl PendingResponses {
+impl PendingMessages {
     /// An empty queue whose completions leave `time` after their requests.
-    pub(crate) fn new(time: Picos) -> PendingResponses {
-        PendingResponses {
+    pub(crate) fn new(time: Picos) -> PendingMessages {
+        PendingMessages {
             time,
             pending: VecDeque::new(),
             outboxes: Vec::new(),

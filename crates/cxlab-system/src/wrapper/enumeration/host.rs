@@ -15,7 +15,7 @@ use cxlab_scenario::EnumerationParams;
 use super::super::Inner;
 use super::super::tokens::CompletionWake;
 use super::EnumerationResult;
-use super::answers::PendingResponses;
+use super::answers::PendingMessages;
 
 /// The wake-up token of software.
 const SOFTWARE: u32 = 0;
@@ -32,7 +32,7 @@ pub(crate) struct Software {
     /// The root complex, without the components below its ports.
     root: RootComplex,
     roots: Vec<(u16, PortId)>,
-    outgoing: PendingResponses,
+    outgoing: PendingMessages,
     /// The access in progress, and its response if it went to a register of the root complex.
     access: Option<Access>,
     local: Option<Step>,
@@ -77,7 +77,7 @@ impl Software {
             code: Enumeration::new(root.tables(), hierarchy.goal.clone()),
             root,
             roots: hierarchy.roots.clone(),
-            outgoing: PendingResponses::new(Picos::ZERO),
+            outgoing: PendingMessages::new(Picos::ZERO),
             access: None,
             local: None,
             since: SimTime::ZERO,

@@ -10,7 +10,7 @@ use cxlab_protocol::{Message, PortId};
 
 use super::super::Inner;
 use super::super::tokens::CompletionWake;
-use super::answers::PendingResponses;
+use super::answers::PendingMessages;
 
 /// The virtual switches in a switch, one for each host above it.
 pub(crate) struct VirtualSwitches {
@@ -18,7 +18,7 @@ pub(crate) struct VirtualSwitches {
     pub(crate) registers: Vec<(PortId, Switch)>,
     /// By host and downstream port: an edge port behind it.
     towards: Vec<Vec<PortId>>,
-    pub(crate) answers: PendingResponses,
+    pub(crate) answers: PendingMessages,
     switching: Picos,
 }
 
@@ -28,7 +28,7 @@ impl VirtualSwitches {
         let mut made = VirtualSwitches {
             registers: Vec::new(),
             towards: Vec::new(),
-            answers: PendingResponses::new(time),
+            answers: PendingMessages::new(time),
             switching,
         };
         for (host, hierarchy) in plan.hierarchies.iter().enumerate() {
@@ -111,7 +111,7 @@ fn release(ctx: &mut Ctx<'_, Parcel>, node: &mut impl Inner, port: u16, message:
 pub(crate) struct LogicalDevices {
     /// Registers of the logical device of each host.
     pub(crate) registers: Vec<(PortId, Function)>,
-    pub(crate) answers: PendingResponses,
+    pub(crate) answers: PendingMessages,
     constant: Picos,
 }
 
@@ -127,7 +127,7 @@ impl LogicalDevices {
         }
         LogicalDevices {
             registers,
-            answers: PendingResponses::new(time),
+            answers: PendingMessages::new(time),
             constant,
         }
     }
