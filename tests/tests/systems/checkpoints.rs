@@ -213,7 +213,7 @@ fn a_run_that_goes_on_tells_of_what_was_done_before() {
         };
         let monitor = Monitor::default();
         watched_run(&plan, 2, checkpoints, &monitor).unwrap();
-        (monitor.restored_work(), monitor.work())
+        (monitor.untimed_work(), monitor.work())
     });
     assert_eq!(whole.0, 0);
     assert!(rest.0 >= 1000, "{rest:?}");

@@ -25,19 +25,20 @@ impl FailureHandling for Requester {
             .slots
             .iter()
             .filter(|slot| slot.kind == RequestSlotKind::Request);
-        let first = requests.map(|slot| slot.issued).min()?;
+        let first = requests.map(|slot| slot.issued_ps).min()?;
         Some(SimTime(first) + timeout)
     }
 
     fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos) {
         for tag in 0..self.slots.len() {
             let slot = self.slots[tag];
-            if slot.kind == RequestSlotKind::Request && SimTime(slot.issued) + timeout <= ctx.now()
+            if slot.kind == RequestSlotKind::Request
+                && SimTime(slot.issued_ps) + timeout <= ctx.now()
             {
                 self.slots[tag].kind = RequestSlotKind::Late;
                 self.unused_tags += 1;
                 self.replace();
-                self.ledger.leave(ctx.now(), slot.issued);
+                self.ledger.leave(ctx.now(), slot.issued_ps);
                 self.ledger.stats.timed_out_ever += 1;
                 self.fail(ctx, slot, Failure::TimedOut);
             }
@@ -91,7 +92,7 @@ impl Requester {
     /// Ends a request without a response.
     fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: RequestSlot, failure: Failure) {
         let mut stages: StageTimes = [0; STAGE_NAMES.len()];
-        let total = ctx.now().0 - slot.issued;
+        let total = ctx.now().0 - slot.issued_ps;
         stages[PROCESS] = total.min(self.process_ps);
         stages[HOST_QUEUE] = total - stages[PROCESS];
         let owner = self.map.owner(slot.hpa);
