@@ -145,7 +145,7 @@
 //! # Random numbers
 //! Each component draws from streams of its own: [`StreamRng::new`](rng::StreamRng::new) takes the seed of the run and
 //! a name. A stream depends on these two alone, so a new component does not change the numbers of the others.
-//! [`StreamRng::part`](rng::StreamRng::substream) makes streams for the parts of a component.
+//! [`StreamRng::substream`](rng::StreamRng::substream) makes streams for the parts of a component.
 //!
 //! ```
 //! use cxlab_engine::rng::StreamRng;
