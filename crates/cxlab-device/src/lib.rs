@@ -13,7 +13,8 @@ mod waits;
 
 pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, AttachedMemoryClass,
-    AttachedMemoryConfig, DmaParams, DmcParams, HmcParams, LinePrefetchChoice, MOST_PASSED_FLIPS,
+    AttachedMemoryConfig, DmaParams, DmcParams, HmcParams, LinePrefetchChoice, MOST_CYCLES,
+    MOST_PASSED_FLIPS,
 };
 pub use capacity::{CapacityChange, CapacityEvent, DeviceChange, DeviceChangeKind};
 pub use coherent_device::{

@@ -1,6 +1,6 @@
 //! Checks the parameters of accelerators, and finds the host of each.
 
-use cxlab_device::{AcceleratorKind, AcceleratorParams};
+use cxlab_device::{AcceleratorKind, AcceleratorParams, MOST_CYCLES};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
@@ -13,8 +13,6 @@ use crate::problem::{Fields, Problem, Problems, did_you_mean};
 use crate::processors::{LONGEST_CYCLE, MOST_OUTSTANDING, check_array};
 
 const MOST_ELEMENTS: u32 = 1024;
-/// Most cycles of a constant delay of an accelerator.
-const MOST_CYCLES: u32 = 1_000_000;
 
 pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     for (at, group) in scenario.accelerators.iter().enumerate() {

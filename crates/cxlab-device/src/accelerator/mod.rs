@@ -51,7 +51,7 @@ pub use attached_memory::{AttachedMemoryClass, AttachedMemoryConfig};
 pub use bias::MOST_PASSED_FLIPS;
 pub use params::{
     AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams, LinePrefetchChoice,
-    LoadRequest, StoreRequest,
+    LoadRequest, MOST_CYCLES, StoreRequest,
 };
 
 /// Everything that an accelerator is built from.

@@ -18,6 +18,9 @@ choice!(
 
 impl Eq for LinePrefetchChoice {}
 
+/// Most cycles of a constant delay of an accelerator.
+pub const MOST_CYCLES: u32 = 1_000_000;
+
 /// How an accelerator accesses the host's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -80,16 +83,16 @@ pub struct HmcParams {
     pub ways: u32,
     /// Cycles from a processing element's access to its response on a hit. Default 46: 115 ns at
     /// 400 MHz (Cohet, section VI-B2).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub hit_cycles: u32,
     /// Maximum number of outstanding requests to the host (CQIDs). 1 to 4096. Default 128 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub misses: u32,
     /// Cycles from a processing element's access to the link on a miss. Default 100 (*assumed*).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub request_cycles: u32,
     /// Cycles from the link to the processing element. Default 100 (*assumed*).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub response_cycles: u32,
     /// Whether the eviction of a clean line is reported (`CleanEvictNoData`), which keeps the
     /// host's directory exact and takes a request, or is silent. Default true.
@@ -174,7 +177,7 @@ pub struct AcceleratorParams {
     pub window: u32,
     /// Cycles that a processing element spends on an atomic operation beside its access: to read
     /// the request, to compute, and to respond. Default 20 (*assumed*).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub atomic_cycles: u32,
     /// The cache of host memory, and the pipelines before and after the link, which DMA and registers pass too.
     pub cache: HmcParams,
@@ -185,7 +188,7 @@ pub struct AcceleratorParams {
     /// KiB, CXL 3.1, section 2.2.2, from recollection). With 64 B the device tracks each line.
     pub bias_page: Bytes,
     /// Cycles from an access to the device's local buffers to its response. Default 4 (*assumed*).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub buffer_cycles: u32,
     /// Parameters of the DMA engine.
     pub dma: DmaParams,
@@ -232,13 +235,13 @@ impl AcceleratorParams {
 #[serde(deny_unknown_fields, default)]
 pub struct DmaParams {
     /// Cycles from a descriptor's arrival to its first transaction on the link. Default 600 (*assumed*).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub setup_cycles: u32,
     /// Cycles from the arrival of the last byte to the descriptor's completion. Default 200 (*assumed*).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub completion_cycles: u32,
     /// Minimum cycles between the starts of two descriptors. Default 28 (*assumed*).
-    #[schemars(range(max = 1_000_000))]
+    #[schemars(range(max = MOST_CYCLES))]
     pub descriptor_cycles: u32,
     /// Bytes that the engine moves in a cycle. Default 64 B (512-bit datapath).
     pub width: Bytes,

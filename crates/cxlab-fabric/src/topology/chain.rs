@@ -16,7 +16,7 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> =
 #[serde(default, deny_unknown_fields)]
 pub struct Chain {
     /// Number of switches; by default one for each requester-device pair.
-    #[schemars(range(min = 1, max = 4096))]
+    #[schemars(range(min = 1, max = MAX_SWITCHES))]
     pub switches: Option<usize>,
     /// Switches to which the endpoints attach.
     pub placement: Placement,

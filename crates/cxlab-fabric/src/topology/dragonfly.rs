@@ -23,14 +23,14 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<Dragonfly>(
 #[serde(default, deny_unknown_fields)]
 pub struct Dragonfly {
     /// Number of groups, at least 2; by default as many as give a switch to each requester-device pair.
-    #[schemars(range(min = 2, max = 4096))]
+    #[schemars(range(min = 2, max = MAX_SWITCHES))]
     pub groups: Option<usize>,
     /// Number of switches of a group, all linked to each other. By default the fewest for which the largest
     /// dragonfly (one group more than a group has global ports) is large enough.
-    #[schemars(range(min = 1, max = 2048))]
+    #[schemars(range(min = 1, max = MAX_SWITCHES / 2))]
     pub routers_per_group: Option<usize>,
     /// Number of global links of each router. Default 1, *assumed*.
-    #[schemars(range(min = 1, max = 4096))]
+    #[schemars(range(min = 1, max = MAX_SWITCHES))]
     pub global_links: usize,
     /// Switches to which the endpoints attach.
     pub placement: Placement,

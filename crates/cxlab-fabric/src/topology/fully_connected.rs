@@ -19,7 +19,7 @@ const MOST: usize = 1024;
 #[serde(default, deny_unknown_fields)]
 pub struct FullyConnected {
     /// Number of switches; by default one for each requester-device pair.
-    #[schemars(range(min = 1, max = 1024))]
+    #[schemars(range(min = 1, max = MOST))]
     pub switches: Option<usize>,
     /// Switches to which the endpoints attach; `paired` by default, since this topology has no middle.
     pub placement: Placement,

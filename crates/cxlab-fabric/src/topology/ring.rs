@@ -21,7 +21,7 @@ const LEAST: usize = 3;
 #[serde(default, deny_unknown_fields)]
 pub struct Ring {
     /// Number of switches, at least 3; by default one for each requester-device pair.
-    #[schemars(range(min = 3, max = 4096))]
+    #[schemars(range(min = LEAST, max = MAX_SWITCHES))]
     pub switches: Option<usize>,
     /// Switches to which the endpoints attach.
     pub placement: Placement,

@@ -24,10 +24,10 @@ const LEAST_SWITCHES: usize = 3;
 #[serde(default, deny_unknown_fields)]
 pub struct RingStar {
     /// Number of rings, at least 2; by default as many as give a switch to each requester-device pair.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = LEAST_RINGS))]
     pub rings: Option<usize>,
     /// Number of switches of each ring, at least 3. Default 4, *assumed*.
-    #[schemars(range(min = 3))]
+    #[schemars(range(min = LEAST_SWITCHES))]
     pub switches_per_ring: usize,
     /// Switches to which the endpoints attach.
     pub placement: Placement,

@@ -18,14 +18,14 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<SpineLeaf>(
 #[serde(default, deny_unknown_fields)]
 pub struct SpineLeaf {
     /// Number of leaves; by default one for each requester-device pair, and at least 2.
-    #[schemars(range(min = 1, max = 2048))]
+    #[schemars(range(min = 1, max = MAX_SWITCHES / 2))]
     pub leaves: Option<usize>,
     /// Number of spines; by default computed from `oversubscription`.
-    #[schemars(range(min = 1, max = 2048))]
+    #[schemars(range(min = 1, max = MAX_SWITCHES / 2))]
     pub spines: Option<usize>,
     /// Edge ports of a leaf for each of its uplinks, if `spines` is not given. The number of spines is then
     /// the number of edge ports of the fullest leaf divided by this, rounded up. Default 2, *assumed*.
-    #[schemars(range(min = 1, max = 4096))]
+    #[schemars(range(min = 1, max = MAX_SWITCHES))]
     pub oversubscription: usize,
     /// Switches to which the endpoints attach.
     pub placement: Placement,

@@ -20,10 +20,10 @@ pub(super) const ENTRY: Entry<Box<dyn Topology>> = entry::<Tree>(
 #[serde(default, deny_unknown_fields)]
 pub struct Tree {
     /// Most children of a switch, at least 2. Default 2.
-    #[schemars(range(min = 2, max = 2048))]
+    #[schemars(range(min = 2, max = MAX_SWITCHES / 2))]
     pub arity: usize,
     /// Number of leaves, at least 2; by default one for each requester-device pair.
-    #[schemars(range(min = 2, max = 2048))]
+    #[schemars(range(min = 2, max = MAX_SWITCHES / 2))]
     pub leaves: Option<usize>,
     /// Switches to which the endpoints attach.
     pub placement: Placement,
