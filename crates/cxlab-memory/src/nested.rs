@@ -110,14 +110,12 @@ impl InnerMedium {
         self.backend.begin_measurement(now);
     }
 
-    /// Appends the medium's statistics, whose names get `prefix`. The names of `dram` begin with `dram.` already.
+    /// Appends the medium's statistics, whose names get `prefix`.
     pub(crate) fn statistics(&self, now: SimTime, prefix: &str, out: &mut Vec<Statistic>) {
         let first = out.len();
         self.backend.statistics(now, out);
         for one in &mut out[first..] {
-            if prefix != "dram." || !one.name.starts_with(prefix) {
-                one.name.insert_str(0, prefix);
-            }
+            one.name.insert_str(0, prefix);
         }
     }
 }

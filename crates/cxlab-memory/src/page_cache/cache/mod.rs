@@ -361,7 +361,13 @@ impl<O: MovementObserver> MemoryBackend for DramCache<O> {
     fn statistics(&self, now: SimTime, out: &mut Vec<Statistic>) {
         let stalled = self.stalled.map_or(0, |since| now.0 - since);
         self.counts.append_statistics(stalled, out);
-        self.dram.statistics(now, "dram.", out);
+        let first = out.len();
+        self.dram.statistics(now, "", out);
+        // The names of the medium `dram` begin so already.
+        let others = out[first..]
+            .iter_mut()
+            .filter(|one| !one.name.starts_with("dram."));
+        others.for_each(|one| one.name.insert_str(0, "dram."));
         self.behind.statistics(now, "behind.", out);
     }
 }
