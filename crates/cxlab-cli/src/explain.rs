@@ -46,7 +46,9 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     };
     let mut path = names_of(key);
     // A name alone is that of the only key with this name.
-    if let ([_], [only]) = (&path[..], &keys.paths_of::<&str>(key, &[])[..]) {
+    if path.len() == 1
+        && let [only] = &keys.paths_of::<&str>(key, &[])[..]
+    {
         path = names_of(only);
     }
     let mut found = Vec::new();
@@ -181,12 +183,9 @@ fn unknown(keys: SchemaKeys<'_>, path: &[String], depth: usize, names: &BTreeSet
         },
     };
     // The rest of the path belongs to the hint if the table that is meant has the next key.
+    let keys_of = |table: &str| keys.names(&keys.at(&names_of(table)));
     let with_rest = |meant: String| match below.first() {
-        Some(next)
-            if keys
-                .names(&keys.at(&names_of(&meant)))
-                .contains(next.as_str()) =>
-        {
+        Some(next) if keys_of(&meant).contains(next.as_str()) => {
             format!("{meant}.{}", below.join("."))
         }
         _ => meant,

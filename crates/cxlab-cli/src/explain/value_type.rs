@@ -22,8 +22,7 @@ pub(super) fn described_values(keys: SchemaKeys<'_>, schema: &Value) -> Vec<(Str
     let own = schema
         .get("const")
         .zip(schema.get("description").and_then(Value::as_str));
-    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let own = own.map(|(value, text)| (value.to_string(), one_line(text)));
+    let own = own.map(|(value, text)| (value.to_string(), text.replace('\n', " ")));
     let items = schema.get("items");
     let next = keys.next(schema).into_iter();
     let next = next.filter(|next| items != Some(*next) && next.get("properties").is_none());
