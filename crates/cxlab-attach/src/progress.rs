@@ -398,8 +398,8 @@ impl Progress {
         self.tally.take(&counted, cpu_ns, plain)
     }
 
-    /// Like [`Progress::count`], for an interval before the counting registers or the code were known. The tally does
-    /// not change.
+    /// Like [`Progress::count`], for an interval before the counting registers or the code were known. The tally
+    /// does not change for it.
     pub fn count_late(&self, from: &ThreadPlace, to: &ThreadPlace, cpu_ns: f64) -> Option<f64> {
         if !self.may_count() {
             return None;

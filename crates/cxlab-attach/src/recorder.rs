@@ -77,8 +77,8 @@ fn all_of(pid: Tid) -> RangeInclusive<(Tid, PhaseId)> {
     (pid, PhaseId::MIN)..=(pid, PhaseId::MAX)
 }
 
-/// Adds the window with the smallest weight to a neighbour. The last two windows are kept, because their weights are
-/// not final.
+/// Adds the window with the smallest weight to a neighbour. The last two windows are kept,
+/// because their weights may change.
 fn make_room(windows: &mut Vec<WindowRecord>) {
     let known = windows.len().saturating_sub(2);
     let least = (0..known).min_by(|one, other| {

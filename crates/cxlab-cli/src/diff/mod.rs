@@ -298,7 +298,8 @@ fn text(difference: &Difference, all: bool) -> String {
         (Verdict::WithinIntervals, "within the 95 % intervals"),
     ];
     if !difference.changes.is_empty() {
-        text += "\nin each list: the main results, the whole system, hosts and accelerators, other parts; all but the first by relative change\n";
+        text += "\nin each list: the main results, the whole system, hosts and accelerators, other parts; all but the \
+                 first by relative change\n";
     }
     for (verdict, title) in groups {
         let group = difference

@@ -1,5 +1,5 @@
-//! Puts the instructions of several threads in the order of their estimated clocks, before they meet in the last level
-//! cache.
+//! Puts the instructions of several threads in the order of their estimated clocks, before they
+//! meet in the last-level cache.
 //!
 //! Threads under QEMU run as the machine lets them, and their instructions come in turns of some thousand. Each
 //! thread has a queue, and the one with the earliest clock is heard next. A thread that is in no system call is
@@ -125,8 +125,8 @@ impl<'a> OrderedRecorder<'a> {
         self.process_queued(true);
     }
 
-    /// Processes the threads' events in the order of their clocks, until the events of one are missing, or `all` queued
-    /// ones.
+    /// Processes the threads' events in the order of their clocks, until one thread has none
+    /// queued, or `all` that are queued.
     fn process_queued(&mut self, all: bool) {
         loop {
             if !all && self.queued < MOST_QUEUED {

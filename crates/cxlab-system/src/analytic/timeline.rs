@@ -275,8 +275,8 @@ impl PlanMemory {
     }
 
     /// Issues a request for a line of a pool; returns the request's number. Requests come in the order of their times;
-    /// a late request, of a processor that lags behind, travels from its own time and enters the medium now at the
-    /// earliest.
+    /// a late request, of a processor that lags behind, travels from its own time and enters
+    /// the medium now at the earliest.
     pub fn issue(&mut self, at_ps: u64, line: GuestLine, write: bool) -> u32 {
         let (pool, address) = self.locate(line).unwrap_or((0, 0));
         let ticket = self.ticket(pool, write);

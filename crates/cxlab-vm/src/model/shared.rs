@@ -204,8 +204,8 @@ impl<M: Memory> Model<M> {
     }
 
     /// Makes the processor wait for a request of the line in flight: any processor's if the line is coherent, and
-    /// otherwise its own. A merging store does not wait for its own processor's request. Returns whether it makes the
-    /// processor wait.
+    /// otherwise its own. A merging store does not wait for its own processor's request. Returns whether
+    /// the processor has to wait.
     fn waits_for_line(&mut self, at: AccessContext, merges: bool) -> bool {
         let one = &mut self.lanes[at.lane];
         let own = one.outstanding.iter().position(|one| one.place == at.place);
