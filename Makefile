@@ -86,7 +86,7 @@ lab: need-rust ## Build the page that runs scenarios in a browser, into lab/dist
 		exit 0; \
 	fi; \
 	set -x; \
-	CARGO_PROFILE_RELEASE_DEBUG=0 RUSTFLAGS="$(WEB_FLAGS)" \
+	RUSTFLAGS="$(WEB_FLAGS)" \
 		$(CARGO) build --release --locked --target $(WEB) --package cxlab-web; \
 	$(CARGO) run --release --locked --quiet --manifest-path lab/bindgen/Cargo.toml \
 		--target-dir "$(TARGET)/bindgen" -- $(WASM) lab/pkg; \

@@ -64,6 +64,24 @@ pub struct AttachOutcome {
     pub profile: Option<ProfileCost>,
 }
 
+impl AttachOutcome {
+    /// Reads what [`to_json`](Self::to_json) wrote.
+    ///
+    /// # Errors
+    /// The first value that the types do not accept, with its line and column.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+
+    /// The outcome on one line, for a file.
+    ///
+    /// # Errors
+    /// A number that JSON does not have.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+}
+
 /// Error of [`attach`].
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, Debug)]
 pub enum AttachError {

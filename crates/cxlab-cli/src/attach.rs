@@ -108,6 +108,7 @@ pub(super) use linux::attach;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux {
+    use std::io::Read;
     use std::path::Path;
 
     use cxlab_attach::estimate::BASE_NS;
@@ -314,7 +315,7 @@ mod linux {
         let report = with_devices(&pools, &followed.report)?;
         let mut written = write_all(&folder, plan, &fabrics[0].0, report, &found, &mut text);
         if let Some(page) = record {
-            let whole = serde_json::to_string(&followed);
+            let whole = followed.to_json();
             let whole = whole.map_err(|error| Failure::Internal(format!("the recording: {error}")));
             written = written.and(whole.and_then(|whole| page.write(&whole)));
         }
@@ -439,9 +440,11 @@ mod linux {
         if !file.metadata().is_ok_and(|found| found.is_file()) {
             return Err(wrong("is no file".to_owned()));
         }
-        let reader = std::io::BufReader::new(std::io::Read::take(file, MOST_RECORDED));
-        let followed: AttachOutcome =
-            serde_json::from_reader(reader).map_err(|error| wrong(error.to_string()))?;
+        let mut text = String::new();
+        file.take(MOST_RECORDED)
+            .read_to_string(&mut text)
+            .map_err(|error| wrong(error.to_string()))?;
+        let followed = AttachOutcome::from_json(&text).map_err(|error| wrong(error.to_string()))?;
         match &followed.recording {
             Some(recording) => recording.check().map_err(wrong)?,
             None => return Err(wrong("has no recording".to_owned())),

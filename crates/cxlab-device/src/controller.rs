@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// Parts that a controller may be. Whole devices are parts of `devices[]`.
-const PARTS: &[Part] = &[Part {
+static PARTS: &[Part] = &[Part {
     name: "esf",
     summary: "The controller of ESF: a process time of 40 ns.",
     source: "Table III of the paper.",

@@ -7,7 +7,7 @@ use cxlab_engine::catalog::Part;
 use serde_json::json;
 
 /// Requesters by the names that users write.
-pub(crate) const PARTS: &[Part] = &[
+pub(crate) static PARTS: &[Part] = &[
     Part {
         name: "esf",
         summary: "The requester of ESF: a process time of 10 ns.",

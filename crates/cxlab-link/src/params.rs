@@ -120,7 +120,7 @@ impl PacketHeader {
 }
 
 /// Parts that `fabric.link` and its kin may be.
-const PARTS: &[Part] = &[
+static PARTS: &[Part] = &[
     Part {
         name: "esf",
         summary: "The link of ESF: a port delay of 25 ns at each end and in each direction, a bus time of 1 ns, and no time for error correction.",

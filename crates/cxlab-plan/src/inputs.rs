@@ -109,7 +109,7 @@ pub(crate) fn hashes(
     (of_media, traces): (Vec<PathBuf>, Vec<PathBuf>),
     demand: Option<&[u8]>,
 ) -> ([String; 2], Inputs) {
-    let mut value = serde_json::to_value(scenario).unwrap_or_default();
+    let mut value = scenario.to_value();
     let mut text = |without: &[&str]| {
         if let Some(object) = value.as_object_mut() {
             for key in without {

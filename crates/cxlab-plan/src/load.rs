@@ -180,7 +180,7 @@ pub fn resolve(
     if !diagnostics.is_empty() {
         return Err(Mistakes::before_checks(diagnostics, document));
     }
-    let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
+    let scenario = match Scenario::from_value(document.value().clone()) {
         Ok(scenario) => scenario,
         Err(error) => {
             // The schema accepts only values that the types accept (tests/fuzz_scenario.rs). For a

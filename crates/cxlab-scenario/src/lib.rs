@@ -99,6 +99,19 @@ fn default_seed() -> u64 {
 }
 
 impl Scenario {
+    /// Reads a scenario that [`schema`] accepts.
+    ///
+    /// # Errors
+    /// The first value that the types do not accept.
+    pub fn from_value(value: serde_json::Value) -> serde_json::Result<Self> {
+        serde_json::from_value(value)
+    }
+
+    /// The scenario with all its defaults.
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
     /// Parameters of the fabric manager; if the scenario has none, its commands take no time.
     pub fn manager(&self) -> FabricManagerParams {
         let none = || FabricManagerParams {

@@ -23,7 +23,7 @@ fn one_dimm(read_bandwidth: &str) -> Value {
 }
 
 /// Devices by the names that users write.
-const PARTS: &[Part] = &[
+static PARTS: &[Part] = &[
     Part {
         name: "micron-model",
         summary: "Micron's SystemC model of a CXL 2.0 expander, as its pins see it.",

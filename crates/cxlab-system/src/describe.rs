@@ -24,7 +24,7 @@ pub fn describe(plan: &Plan) -> Value {
     let proof = plan.tables.proof();
     json!({
         "plan_hash": plan.hash,
-        "scenario": plan.scenario,
+        "scenario": plan.scenario.to_value(),
         "hosts": plan.hosts.iter().map(|host| &host.name).collect::<Vec<_>>(),
         "devices": plan.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
         "switches": plan.graph.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),

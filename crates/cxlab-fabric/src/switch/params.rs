@@ -18,7 +18,7 @@ pub enum Arbitration {
 }
 
 /// Parts that a switch may be.
-const PARTS: &[Part] = &[
+static PARTS: &[Part] = &[
     Part {
         name: "esf",
         summary: "The switch of ESF: a switching time of 20 ns.",

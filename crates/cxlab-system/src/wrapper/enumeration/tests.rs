@@ -10,7 +10,7 @@ use crate::system::{RecordOptions, System};
 
 fn planned(text: &str) -> Result<Plan, Vec<cxlab_plan::Problem>> {
     let document = Document::parse("test.toml", text).ok().unwrap();
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let scenario = Scenario::from_value(document.value().clone()).unwrap();
     Plan::new(scenario, Files::default())
 }
 
