@@ -2,10 +2,10 @@
 //! victim in a full fully-associative filter.
 
 use cxlab_benches as _;
+use cxlab_cache::victim::{self, CATALOG};
+use cxlab_cache::{Geometry, TagArray};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LineAddr;
-use cxlab_memory::victim::{self, CATALOG};
-use cxlab_memory::{Geometry, TagArray};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 

@@ -7,9 +7,9 @@
 
 use crate::flow::MessageClass;
 use crate::wire::ClassRates;
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, SimTime};
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
 
 /// An access to a device, as input of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

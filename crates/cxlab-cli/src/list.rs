@@ -1,5 +1,6 @@
 //! `cxlab list` and `cxlab schema`.
 
+use cxlab_cache::{prefetch, victim};
 use cxlab_device::ControllerPreset;
 use cxlab_engine::catalog::{Entry, Part, Preset};
 use cxlab_fabric::switch::SwitchPreset;
@@ -7,7 +8,6 @@ use cxlab_fabric::{manager, routing, topology};
 use cxlab_fleet::{demand, placement, policy};
 use cxlab_host::{ProcessorPreset, RequesterPreset};
 use cxlab_link::LinkPreset;
-use cxlab_memory::{prefetch, victim};
 use cxlab_os::policy as os;
 use cxlab_scenario::DevicePreset;
 use cxlab_scenario::diagnostics::nearest;

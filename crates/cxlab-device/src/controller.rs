@@ -1,8 +1,8 @@
 //! Parameters and counters that the controllers of all memory devices have.
 
+use cxlab_cache::MemoryRequest;
 use cxlab_engine::catalog::Part;
 use cxlab_engine::units::{Dpa, Picos};
-use cxlab_memory::MemoryRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of a host's own memory.

@@ -1,9 +1,9 @@
 //! Parameters of a requester in a scenario: the single home of their defaults.
 
 use crate::throttle::ThrottleParams;
+use cxlab_cache::victim::{self, VictimPolicy};
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
-use cxlab_memory::victim::{self, VictimPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 
-use crate::backend::Completion;
+use cxlab_cache::backend::Completion;
 
 /// Future completions; equal times keep the order of insertion.
 pub(crate) struct CompletionQueue {

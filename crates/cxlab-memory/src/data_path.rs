@@ -7,16 +7,15 @@
 
 use std::path::Path;
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, ParamError, in_part, read_params};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::nested::{files_within, notes_within};
-use crate::refusal::in_part;
 use crate::{InputFile, Medium, MediumNote, MediumSite, NestedMedium, RunContext};
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Parameters of a data path. At least one rate is given.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]

@@ -7,8 +7,8 @@
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::nested::InnerMedium;
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// A medium whose completions are all deferred; their times are those of the inner medium.
 pub struct DeferredMedium(InnerMedium);

@@ -6,15 +6,14 @@
 
 use std::collections::VecDeque;
 
-use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::catalog::{Entry, in_range, read_params, refused};
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_engine::{prefetch, save_state};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use crate::refusal::{in_range, refused};
 use crate::{Medium, MediumSite};
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Parameters of the `fixed` medium.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]

@@ -1,7 +1,5 @@
-//! Memory media behind one trait, and the tag arrays of snoop filters and caches with their victim
-//! policies. The crate knows addresses and time, but no messages.
+//! Memory media behind one trait. The crate knows addresses and time, but no messages.
 
-pub mod backend;
 mod completion_queue;
 pub mod curves;
 pub mod data_path;
@@ -13,16 +11,11 @@ mod nested;
 pub mod page_cache;
 pub mod plugin;
 pub mod pmem;
-pub mod prefetch;
-mod refusal;
-mod resident;
 mod split_requests;
 pub mod ssd;
-pub mod tag_array;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod testing;
-pub mod victim;
 
 #[cfg(test)]
 extern crate self as cxlab_memory;
@@ -34,12 +27,9 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
 
-pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+pub use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 pub use deferred::DeferredMedium;
 pub use nested::NestedMedium;
-pub use resident::{Geometry, GeometryError, LineBlock, Slot};
-pub use tag_array::{FillResult, SetRoom, TagArray};
-pub use victim::VictimPolicy;
 
 /// The surroundings of a medium: its device and its run.
 pub struct MediumSite {

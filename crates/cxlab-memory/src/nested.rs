@@ -5,9 +5,9 @@ use cxlab_engine::choice;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
 use crate::{CATALOG, InputFile, Medium, MediumNote};
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 choice!(
     /// A medium of the catalog with its parameters.

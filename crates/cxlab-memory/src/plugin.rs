@@ -17,8 +17,8 @@ use cxlab_plugin::{MediumFailure, MediumProcess, NEVER, PluginError, ROOM, Reque
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::{FaultList, InputFile, Medium, MediumSite, RunContext};
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Bound on calls of `advance` at one time without a completion (*assumed*).
 const PATIENCE: u32 = 1 << 20;

@@ -34,8 +34,8 @@ choice!(
 choice!(
     /// A victim policy from the catalog.
     VictimChoice,
-    cxlab_memory::victim::CATALOG,
-    Box<dyn cxlab_memory::victim::VictimPolicy>
+    cxlab_cache::victim::CATALOG,
+    Box<dyn cxlab_cache::victim::VictimPolicy>
 );
 
 impl Default for VictimChoice {

@@ -30,7 +30,7 @@ fn dcoh(report: &Report) -> &DeviceCoherence {
 
 #[test]
 fn every_access_completes_and_nothing_stays_inside_under_every_victim_policy() {
-    for entry in cxlab_memory::victim::CATALOG {
+    for entry in cxlab_cache::victim::CATALOG {
         // Three caches of 256 lines and a filter of 128 entries: the
         // filter evicts lines all the time.
         let report = run(&scenario(entry.name, 128, 3_000), 1);

@@ -74,7 +74,7 @@ fn two_thousand_more_random_coherent_systems_are_one_memory() {
 #[test]
 fn the_swarm_draws_every_kind_of_coherent_system() {
     let all: String = (0..200).map(scenario).collect();
-    let policies = cxlab_memory::victim::CATALOG.iter();
+    let policies = cxlab_cache::victim::CATALOG.iter();
     for word in policies.map(|entry| entry.name).chain([
         "single-vcs",
         "multiple-vcs",

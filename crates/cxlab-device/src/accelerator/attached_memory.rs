@@ -16,11 +16,11 @@
 use std::collections::VecDeque;
 
 use cxlab_agent::{Access, AccessKind, AccessResponse, HOST_QUEUE, MEDIA, MEDIA_QUEUE, PROCESS};
+use cxlab_cache::{Completion, MemoryBackend, SetRoom, Statistic, TagArray};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Completion, MemoryBackend, SetRoom, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{LongStage, Message};

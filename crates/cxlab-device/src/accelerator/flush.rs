@@ -1,10 +1,10 @@
 //! `CacheFlushed`: a device whose threads have ended evicts all lines of host memory and informs
 //! the host, which then no longer needs to snoop the device (CXL 3.1, section 3.2.4.2.20).
 
+use cxlab_cache::Slot;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::LineAddr;
 use cxlab_link::Parcel;
-use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_agent::Line;
 use cxlab_protocol::{Message, Opcode};
 use serde::{Deserialize, Serialize};

@@ -5,11 +5,11 @@
 //! Accesses to a line with a transaction in flight wait for that transaction, in order.
 
 use cxlab_agent::{Access, AccessKind, AccessResponse, WaitingAccess, WaitingAccesses};
+use cxlab_cache::prefetch::{PageAccessResult, PrefetchCandidates};
+use cxlab_cache::{SetRoom, Slot};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::prefetch::{PageAccessResult, PrefetchCandidates};
-use cxlab_memory::{SetRoom, Slot};
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
 use serde::{Deserialize, Serialize};
 

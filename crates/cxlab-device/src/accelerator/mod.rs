@@ -25,14 +25,14 @@ use cxlab_agent::{
     Access, AccessKind, AccessResponse, HwThreads, HwThreadsConfig, LineVersions, PROCESS,
     PoisonedLines, RequestAgent, RootPorts, ThreadAction, request_agent_fields,
 };
+use cxlab_cache::prefetch::{PrefetchPolicy, Prefetcher};
+use cxlab_cache::{Geometry, GeometryError, Statistic, TagArray, victim};
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::{LinkPort, Parcel};
-use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
-use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
 use cxlab_os::ats::Atc;
 use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::thread::{SCRATCH_BASE, Thread};

@@ -1,9 +1,9 @@
 //! User parameters of an accelerator, with all of their defaults. Times are in cycles of the
 //! device, so that its clock alone turns an FPGA into an ASIC (Cohet, section VI-A2).
 
+use cxlab_cache::prefetch::{self, PrefetchPolicy};
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, Picos};
-use cxlab_memory::prefetch::{self, PrefetchPolicy};
 use cxlab_os::ats::AtcParams;
 use cxlab_protocol::coherence::line_arbitration::LineArbitration;
 use schemars::JsonSchema;

@@ -7,12 +7,12 @@
 //! transactions, in at most half of the cache, so that no page is replaced before its use.
 
 use cxlab_agent::{Access, AtsCompletion, AtsKind, AtsMessage, staging};
+use cxlab_cache::Statistic;
 use cxlab_engine::Ctx;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::Statistic;
 use cxlab_os::ats::{
     AccessDecision, Atc, DeferredReply, PageResponse, PendingPageAction, TranslationCompletion,
 };

@@ -1,9 +1,9 @@
 //! Entries of the snoop filter: allocation, waiting for a free entry, and eviction.
 
+use cxlab_cache::{LineBlock, SetRoom, Slot};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
-use cxlab_memory::{LineBlock, SetRoom, Slot};
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState};
 
 use super::{CoherentDevice, dpa_of, row};

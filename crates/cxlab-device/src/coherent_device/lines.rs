@@ -1,8 +1,8 @@
 //! Busy lines, which have an operation in flight, and requests in the device.
 
+use cxlab_cache::Slot;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
-use cxlab_memory::Slot;
 use cxlab_protocol::Message;
 use cxlab_protocol::coherence::dcoh::{LineState, Peer};
 use cxlab_protocol::coherence::message::M2s;

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{Completion, MemoryBackend};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Dpa, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Completion, MemoryBackend};
 use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::Event;
 use serde::{Deserialize, Serialize};

@@ -65,12 +65,12 @@ mod wait_log;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use cxlab_cache::{Statistic, TagArray};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::{BufferId, LinkPort, Outbox, Parcel};
-use cxlab_memory::{Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event, Filter, LineState, Peer, step};
 use cxlab_protocol::coherence::message::M2s;
 use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode, PortId};

@@ -1,9 +1,9 @@
 //! Requests: the operations on lines that are in flight, and the requests that wait for them.
 
+use cxlab_cache::LineBlock;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::LineBlock;
 use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState, Operation};
 use cxlab_protocol::coherence::message::{M2s, S2m};

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use cxlab_cache::{Geometry, GeometryError, MemoryBackend, VictimPolicy};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
 use cxlab_link::LinkPort;
-use cxlab_memory::{Geometry, GeometryError, MemoryBackend, VictimPolicy};
 use cxlab_protocol::coherence::dcoh::Peer;
 use cxlab_protocol::{DecoderTable, PortId};
 use schemars::JsonSchema;

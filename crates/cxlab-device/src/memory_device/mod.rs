@@ -23,12 +23,12 @@ use std::collections::VecDeque;
 use std::mem::offset_of;
 
 use cxlab_agent::DeviceSharedMemory;
+use cxlab_cache::{Completion, MemoryBackend, Statistic};
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{BufferId, LinkPort, LostMessages, Outbox, Parcel};
-use cxlab_memory::{Completion, MemoryBackend, Statistic};
 use cxlab_protocol::{DecoderTable, DevLoad, Message, Opcode, PortId};
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +81,7 @@ pub struct DeviceConfig {
     /// Map of each host's addresses to device physical addresses.
     pub decoders: DecoderTable,
     /// Changes while the device runs, in order of time. With changes, the medium must not return
-    /// completion times in advance ([`cxlab_memory::DeferredMedium`]).
+    /// completion times in advance (`DeferredMedium` of `cxlab-memory`).
     pub changes: Vec<DeviceChange>,
     /// Load telemetry, if any; the medium must not return completion times in advance.
     pub qos: Option<QosConfig>,

@@ -1,8 +1,8 @@
 //! Snoops of several lines: blocks that an eviction clears, and snoops for requests that are joined.
 
+use cxlab_cache::{VictimPolicy, victim};
 use cxlab_engine::catalog;
 use cxlab_engine::units::Picos;
-use cxlab_memory::{VictimPolicy, victim};
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};
 use cxlab_protocol::{Message, Opcode};
 use serde_json::json;

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{VictimPolicy, victim};
 use cxlab_device::{
     CoherentConfig, CoherentDevice, DeviceParams, QosConfig, QosParams, SnoopFilterParams,
 };
@@ -11,7 +12,7 @@ use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, Ctx, Monitor, Simulation, Wire};
 use cxlab_link::{LinkPort, Parcel};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::{Medium, MediumSite, VictimPolicy, victim};
+use cxlab_memory::{Medium, MediumSite};
 use cxlab_protocol::coherence::dcoh::Filter;
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};
 use cxlab_protocol::hdm::InterleaveSet;

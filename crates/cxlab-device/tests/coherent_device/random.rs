@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use cxlab_cache::victim;
 use cxlab_device::{DcohStats, DeviceParams, QosParams, SnoopFilterParams};
 use cxlab_engine::catalog;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{BytesPerSec, Dpa, Hpa, Picos, SimTime};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::victim;
 use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::dcoh::{Filter, Peer};
 use cxlab_protocol::coherence::requester::Line;

@@ -1,12 +1,13 @@
 //! Single scenarios, checked to the picosecond.
 
+use cxlab_cache::victim;
 use cxlab_device::{
     CoherentConfig, CoherentDevice, CoherentError, DeviceParams, QosParams, SnoopFilterParams,
 };
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_memory::fixed::FixedParams;
-use cxlab_memory::{Medium, MediumSite, victim};
+use cxlab_memory::{Medium, MediumSite};
 use cxlab_protocol::coherence::dcoh::{Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{KeptCopy, M2s, Snoop};

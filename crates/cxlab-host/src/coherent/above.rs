@@ -14,10 +14,10 @@
 //! completion (early conflict) concerns the copy held before. It waits for the response only if that is a shared copy,
 //! whose upgrade is outstanding. So a response must never wait for a request of the same line.
 
+use cxlab_cache::Slot;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_engine::{Ctx, ReservedWake};
 use cxlab_link::Parcel;
-use cxlab_memory::Slot;
 use cxlab_protocol::coherence::message::{S2m, Snoop};
 use cxlab_protocol::coherence::requester::{Event, HeldSnoop, Line, step};
 use serde::{Deserialize, Serialize};

@@ -5,9 +5,9 @@
 //! through buckets, by the low bits of the line's number. There are three kinds of entries, each with its
 //! own bound, so that a snoop never waits for a request.
 
+use cxlab_cache::Slot;
 use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
-use cxlab_memory::Slot;
 use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::LineState;

@@ -38,12 +38,12 @@ use cxlab_agent::{
     AddressMap, CACHE, HOST_QUEUE, RequestAgent, RequestLedger, RequestRow, RootPorts, STAGE_NAMES,
     StageTimes, request_agent_fields,
 };
+use cxlab_cache::{Geometry, GeometryError, SetRoom, Slot, TagArray, VictimPolicy, victim};
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Geometry, GeometryError, SetRoom, Slot, TagArray, VictimPolicy, victim};
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::{Event, Line, LineState, step};
 use cxlab_protocol::{Channel, Message, PortId};

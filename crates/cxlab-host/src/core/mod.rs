@@ -33,12 +33,12 @@ use cxlab_agent::{
     AddressMap, CACHE, LOCAL, MEDIA, MEDIA_QUEUE, PROCESS, RequestAgent, RequestLedger, RequestRow,
     RootPorts, STAGE_NAMES, StageTimes, request_agent_fields, stages_of,
 };
+use cxlab_cache::Statistic;
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::{LinkPort, Parcel};
-use cxlab_memory::Statistic;
 use cxlab_protocol::{Message, PortId};
 use cxlab_workload::{MOST_THREADS, Phase, Program};
 

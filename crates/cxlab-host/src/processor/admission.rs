@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use cxlab_agent::{OvertakingCounter, WaitTicket};
+use cxlab_cache::SetRoom;
 use cxlab_engine::Ctx;
 use cxlab_link::Parcel;
-use cxlab_memory::SetRoom;
 use serde::{Deserialize, Serialize};
 
 use super::Processor;

@@ -1,9 +1,9 @@
 //! The private caches of a core: two levels. The second has the state of each line.
 
+use cxlab_cache::{Geometry, GeometryError, SetRoom, TagArray, victim};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LineAddr};
-use cxlab_memory::{Geometry, GeometryError, SetRoom, TagArray, victim};
 use serde::{Deserialize, Serialize};
 
 use crate::core::CacheLevel;

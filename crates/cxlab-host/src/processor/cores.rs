@@ -8,11 +8,11 @@ use cxlab_agent::{
     Access, AccessKind, AccessOutcome, AccessResponse, Failure, OvertakingCounter, ThreadAction,
     WaitTicket,
 };
+use cxlab_cache::GeometryError;
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::GeometryError;
 use serde::{Deserialize, Serialize};
 
 use super::Processor;

@@ -14,11 +14,11 @@
 //! response comes, if ever.
 
 use cxlab_agent::{AccessKind, AccessOutcome, AccessResponse, Failure, FailureHandling};
+use cxlab_cache::Slot;
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::Filter;
 use cxlab_protocol::{Message, PortId};
 

@@ -1,9 +1,9 @@
 //! `CacheFlushed`: a device reports that its cache has no lines any more (CXL 3.1, section 3.2.4.2.20).
 
+use cxlab_cache::Slot;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::LineAddr;
 use cxlab_link::Parcel;
-use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::{Event, LineState, Peer, step};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::{Message, Opcode};

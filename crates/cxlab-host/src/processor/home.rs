@@ -5,11 +5,11 @@
 //! lines that this holder may use are therefore served here, without the table.
 
 use cxlab_agent::{Access, AccessKind};
+use cxlab_cache::{GeometryError, Slot};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
-use cxlab_memory::{GeometryError, Slot};
 use cxlab_protocol::Message;
 use cxlab_protocol::coherence::cache_home::{CORES, LineState};
 

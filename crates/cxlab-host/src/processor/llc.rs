@@ -11,9 +11,9 @@
 
 use std::ops::{Index, IndexMut};
 
+use cxlab_cache::{GeometryError, SetRoom, Slot, TagArray};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
-use cxlab_memory::{GeometryError, SetRoom, Slot, TagArray};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer, Peers};
 use serde::{Deserialize, Serialize};
 

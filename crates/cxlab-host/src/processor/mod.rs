@@ -46,12 +46,12 @@ use cxlab_agent::{
     AddressMap, FailureHandling, HostSharedMemory, HwThreads, HwThreadsConfig, LineVersions,
     PoisonedLines, RequestAgent, RootPorts, ThreadProgram, request_agent_fields,
 };
+use cxlab_cache::{GeometryError, Statistic};
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::{LinkPort, Parcel};
-use cxlab_memory::{GeometryError, Statistic};
 use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
 

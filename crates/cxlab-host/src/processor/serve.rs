@@ -5,10 +5,10 @@ use cxlab_agent::{
     AccessOutcome, AccessResponse, CACHE, COHERENCE, HOST_QUEUE, MEDIA, PROCESS, STAGE_NAMES,
     WaitingAccess, stages_of,
 };
+use cxlab_cache::Slot;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::{
     Action, CORES, CoreSnoopResult, Event, Filter, Phase, step,
 };

@@ -1,6 +1,6 @@
 //! Statistics of a processor's caches and its home agent.
 
-use cxlab_memory::Statistic;
+use cxlab_cache::Statistic;
 use serde::{Deserialize, Serialize};
 
 /// Counts of `BISnpInv` of Type 2 devices.

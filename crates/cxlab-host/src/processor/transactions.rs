@@ -3,8 +3,8 @@
 use std::ops::{Index, IndexMut};
 
 use cxlab_agent::{Access, AccessOutcome, LOCAL, WaitingAccess, WaitingAccesses};
+use cxlab_cache::Slot;
 use cxlab_engine::units::{LineAddr, SimTime};
-use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::{CORES, CoreSnoopResult, LineState, Peer};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{LatencyStages, PortId};

@@ -19,9 +19,9 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::Slot;
 use cxlab_engine::Ctx;
 use cxlab_link::Parcel;
-use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::{CORES, Filter};
 use cxlab_protocol::coherence::cache_message::Request;
 use serde::{Deserialize, Serialize};

@@ -3,13 +3,12 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, refused};
 use cxlab_files::input;
 
 use super::family::{CurveFamily, CurveSource};
 use super::params::{CurveFiles, CurveFormat, CurvesParams, LatencyUnit};
 use super::read::{MeasuredPoint, ReadError, csv, mess, mlc, shown};
-use crate::refusal::refused;
 
 /// Largest size of a file: 16 MiB, a hundred thousand points and more.
 const MAX_BYTES: u64 = 16 << 20;

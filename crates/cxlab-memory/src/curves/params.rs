@@ -1,11 +1,9 @@
 //! Parameters of the `curves` medium.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_range, refused};
 use cxlab_engine::units::{Percent, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::refusal::{in_range, refused};
 
 /// A file, or several.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::map::InterleaveMap;
 use super::params::ResolvedInterleave;
 use crate::MediumSite;
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
 use crate::nested::InnerMedium;
 use crate::split_requests::SplitRequests;
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// A memory backend that consists of several media in parallel.
 pub(super) struct Interleaved {

@@ -1,6 +1,6 @@
 //! Parameters of interleaved media.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_part, in_range, refused};
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::map::InterleaveMap;
 use crate::Medium;
 use crate::nested::NestedMedium;
-use crate::refusal::{in_part, in_range, refused};
 
 /// Most media in a device.
 pub(super) const MAX_MEDIA: usize = 64;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::resident::Slot;
+use cxlab_cache::Slot;
 
 /// A request of the owner.
 #[derive(Clone, Copy, Serialize, Deserialize)]

@@ -31,15 +31,14 @@ mod tests;
 
 use std::path::Path;
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, ParamError, in_part, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
-use crate::backend::MemoryBackend;
 use crate::nested::{files_within, notes_within};
-use crate::refusal::in_part;
 use crate::{InputFile, Medium, MediumNote, MediumSite, RunContext};
 pub use cache::{DramCache, PowerFailureFlush};
+use cxlab_cache::backend::MemoryBackend;
 pub use observer::{Movement, MovementObserver, NoObserver};
 use params::ResolvedCache;
 pub use params::{DramCacheParams, FetchUnit, PagePolicyChoice, PrefetchChoice};

@@ -1,6 +1,6 @@
 //! Parameters of a DRAM cache.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_part, in_range, refused};
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::JsonSchema;
@@ -9,10 +9,9 @@ use serde_json::Map;
 
 use crate::Medium;
 use crate::nested::NestedMedium;
-use crate::prefetch::{self, PrefetchPolicy};
-use crate::refusal::{in_part, in_range, refused};
-use crate::resident::Geometry;
-use crate::victim::{self, VictimPolicy};
+use cxlab_cache::Geometry;
+use cxlab_cache::prefetch::{self, PrefetchPolicy};
+use cxlab_cache::victim::{self, VictimPolicy};
 
 choice!(
     /// A victim policy of the catalog.

@@ -18,16 +18,15 @@
 
 use std::collections::VecDeque;
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_range};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 use serde::{Deserialize, Serialize};
 
 use super::{GRANULE, GRANULE_LINES, PmemParams, rows};
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
-use crate::refusal::in_range;
 use crate::split_requests::SplitRequests;
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Bursts before the bus may turn (gem5's `min_reads_per_switch` and `min_writes_per_switch`).
 const SWITCH: u32 = 16;

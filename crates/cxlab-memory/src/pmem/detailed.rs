@@ -1,6 +1,6 @@
 //! Optane DIMMs side by side: interleaving of lines, and outstanding requests.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_range, refused};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
@@ -9,11 +9,10 @@ use super::dimm::{Dimm, DimmCounters, DimmParams, LineRun};
 use super::pending::PendingRequests;
 use super::{GRANULE, PmemParams};
 use crate::MediumSite;
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
-use crate::refusal::{in_range, refused};
-use crate::resident::Geometry;
 use crate::split_requests::SplitRequests;
+use cxlab_cache::Geometry;
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Ways of the address indirection table's cache (*assumed*).
 const AIT_WAYS: u32 = 16;

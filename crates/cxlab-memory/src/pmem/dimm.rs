@@ -27,9 +27,9 @@ use serde::{Deserialize, Serialize};
 
 use super::GRANULE_LINES;
 use super::pending::PendingRequests;
-use crate::resident::{Geometry, Slot};
-use crate::tag_array::{SetRoom, TagArray};
-use crate::victim;
+use cxlab_cache::tag_array::{SetRoom, TagArray};
+use cxlab_cache::victim;
+use cxlab_cache::{Geometry, Slot};
 
 /// The mask of all lines of a granule.
 const ALL: u8 = (1 << GRANULE_LINES) - 1;

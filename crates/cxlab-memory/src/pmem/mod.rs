@@ -14,15 +14,14 @@ mod simple;
 #[cfg(test)]
 mod tests;
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, ParamError, in_range, read_params, refused};
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{MemoryBackend, MemoryRequest};
-use crate::refusal::{in_range, refused};
 use crate::{Medium, MediumSite};
 use controller::ControlledMemory;
+use cxlab_cache::backend::{MemoryBackend, MemoryRequest};
 use detailed::{DetailedMemory, DetailedParams};
 use simple::{SimpleMemory, SimpleParams};
 

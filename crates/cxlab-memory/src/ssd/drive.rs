@@ -21,7 +21,7 @@ use super::nand::{ArrayOperation, CommandPurpose, Nand};
 use super::params::{Acknowledge, SsdParams};
 use super::report::DriveCounters;
 use crate::MediumSite;
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// An outstanding request.
 #[derive(Clone, Copy, Serialize, Deserialize)]

@@ -3,11 +3,10 @@
 //! A place is the number of a physical sub-page. Logical sub-pages are numbered by address; the
 //! pages of the mapping itself follow those of the user.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, refused};
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 
 use super::params::SsdParams;
-use crate::refusal::refused;
 
 /// Bound on places, which leaves a bit of a word to mark data in the write buffer.
 pub(super) const MAX_PLACES: u64 = (1 << 31) - 1;

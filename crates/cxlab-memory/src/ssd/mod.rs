@@ -41,8 +41,8 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
-use crate::backend::MemoryBackend;
 use crate::{Medium, MediumSite};
+use cxlab_cache::backend::MemoryBackend;
 
 pub use contents::ObservedLine;
 pub use drive::Drive;

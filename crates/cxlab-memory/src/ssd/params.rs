@@ -1,6 +1,6 @@
 //! Parameters of the `ssd` medium.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_range, refused};
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::geometry::DriveGeometry;
 use super::presets::{FlashDie, FlashPreset};
 use super::victims::GcPolicyName;
-use crate::refusal::{in_range, refused};
 
 /// Parameters of the `ssd` medium. A preset gives the timing and the geometry of the die; each of
 /// its values can be overridden.

@@ -4,7 +4,7 @@ use cxlab_engine::units::{LINE_BYTES, SimTime};
 use serde::{Deserialize, Serialize};
 
 use super::drive::Drive;
-use crate::backend::Statistic;
+use cxlab_cache::backend::Statistic;
 
 /// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]

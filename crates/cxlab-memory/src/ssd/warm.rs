@@ -6,7 +6,7 @@ use super::drive::Drive;
 use super::map::SubPageLocation;
 use super::mapping_cache::MappingLookup;
 use super::params::Unwritten;
-use crate::backend::MemoryRequest;
+use cxlab_cache::backend::MemoryRequest;
 
 impl Drive {
     /// Applies a request, sub-page by sub-page.

@@ -11,11 +11,11 @@ mod walk_cache;
 #[cfg(test)]
 mod tests;
 
+use cxlab_cache::{Geometry, TagArray, victim};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, Picos};
-use cxlab_memory::{Geometry, TagArray, victim};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,11 +5,11 @@
 //! translation cache" is the other design). An entry of level 4, 3 or 2 has the address of the next
 //! level's table; leaf entries are never cached here.
 
+use cxlab_cache::TagArray;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr};
-use cxlab_memory::TagArray;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Draws a system of hosts with caches and devices that keep their memory coherent. All buffers and
 //! caches are small, so that stalls, conflicts and evictions are frequent.
 
-use cxlab_memory::victim;
+use cxlab_cache::victim;
 use cxlab_tests::swarm::{Draw, LinkRules, Shape, key, links, shape};
 
 /// Lines that all workloads of a system share, so that they conflict.

@@ -20,12 +20,12 @@ mod walks;
 use std::collections::VecDeque;
 
 use cxlab_agent::{Access as LineAccess, Slab};
+use cxlab_cache::Statistic;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos};
-use cxlab_memory::Statistic;
 use cxlab_os::ats::Iommu;
 use cxlab_os::epochs::Epochs;
 use cxlab_os::frames::{NodeKind, NodeSpec, NumaDistances};

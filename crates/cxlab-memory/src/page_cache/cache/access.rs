@@ -6,8 +6,8 @@ use cxlab_engine::units::LineAddr;
 use super::{CachedPage, DramCache};
 use crate::page_cache::fetch::{Fetch, PageAccess, Request};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use crate::prefetch::PageAccessResult;
-use crate::resident::Slot;
+use cxlab_cache::Slot;
+use cxlab_cache::prefetch::PageAccessResult;
 
 impl<O: MovementObserver> DramCache<O> {
     /// Looks up the waiting requests, until one cannot proceed.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Statistic;
+use cxlab_cache::backend::Statistic;
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct CacheCounters {

@@ -4,12 +4,12 @@ use cxlab_engine::list::NONE;
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
 use super::{DramCache, FILL, PREFETCH_QUEUE};
-use crate::backend::MemoryRequest;
 use crate::page_cache::fetch::{Fetch, PageAccess, SlowRead};
 use crate::page_cache::mask::{hull, runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use crate::prefetch::{PageAccessResult, PrefetchCandidates};
-use crate::resident::Slot;
+use cxlab_cache::Slot;
+use cxlab_cache::backend::MemoryRequest;
+use cxlab_cache::prefetch::{PageAccessResult, PrefetchCandidates};
 
 impl<O: MovementObserver> DramCache<O> {
     /// Starts a fetch of sectors; a fetch must be free.

@@ -4,13 +4,13 @@ use cxlab_engine::list::NONE;
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
 
 use super::{CachedPage, DramCache, LEAVING, PowerFailureFlush};
-use crate::backend::MemoryRequest;
 use crate::completion_queue::CompletionQueue;
 use crate::page_cache::fetch::{PageAccess, WriteBackEntry};
 use crate::page_cache::mask::{runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use crate::resident::Slot;
-use crate::tag_array::SetRoom;
+use cxlab_cache::Slot;
+use cxlab_cache::backend::MemoryRequest;
+use cxlab_cache::tag_array::SetRoom;
 
 impl<O: MovementObserver> DramCache<O> {
     /// Allocates a frame for a page; `None` if no victim can leave now.

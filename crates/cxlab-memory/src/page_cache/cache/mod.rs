@@ -19,14 +19,14 @@ use cxlab_engine::units::{LINE_BYTES, SimTime};
 use super::fetch::{Fetch, PageAccess, Request, SlowRead, WriteBackEntry};
 use super::observer::{MovementObserver, NoObserver};
 use super::params::{CacheShape, DramCacheParams, ResolvedCache};
-use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::completion_queue::CompletionQueue;
 use crate::nested::InnerMedium;
-use crate::prefetch::Prefetcher;
-use crate::resident::Slot;
-use crate::tag_array::TagArray;
 use crate::{Medium, MediumSite};
 use counts::CacheCounters;
+use cxlab_cache::Slot;
+use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use cxlab_cache::prefetch::Prefetcher;
+use cxlab_cache::tag_array::TagArray;
 use serde::{Deserialize, Serialize};
 
 /// Length of the queue of prefetches; further ones push out the oldest (*assumed*).
@@ -181,7 +181,7 @@ impl<O: MovementObserver> DramCache<O> {
         let fetch = Fetch {
             used: false,
             page: 0,
-            slot: Slot(0),
+            slot: Slot::default(),
             sectors: 0,
             critical: 0,
             reads: 0,
@@ -195,7 +195,7 @@ impl<O: MovementObserver> DramCache<O> {
         let leaving = WriteBackEntry {
             used: false,
             page: 0,
-            slot: Slot(0),
+            slot: Slot::default(),
             sectors: 0,
             reads: 0,
             writes: 0,

@@ -3,12 +3,12 @@
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
 use super::{CachedPage, DramCache};
-use crate::backend::MemoryRequest;
 use crate::page_cache::mask::{hull, runs, span};
 use crate::page_cache::observer::MovementObserver;
-use crate::prefetch::PageAccessResult;
-use crate::resident::Slot;
-use crate::tag_array::SetRoom;
+use cxlab_cache::Slot;
+use cxlab_cache::backend::MemoryRequest;
+use cxlab_cache::prefetch::PageAccessResult;
+use cxlab_cache::tag_array::SetRoom;
 
 /// An evicted page with sectors that must be written.
 struct EvictedPage {

@@ -225,7 +225,7 @@ fn prefetches_stay_in_the_device_and_leave_a_fetch_to_misses() {
 
 #[test]
 fn every_policy_and_both_media_work_together() {
-    for policy in crate::victim::CATALOG {
+    for policy in cxlab_cache::victim::CATALOG {
         for behind in ["fixed", "pmem"] {
             let mut cache = cache(json!({
                 "policy": { "kind": policy.name },

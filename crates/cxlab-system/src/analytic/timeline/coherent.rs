@@ -12,9 +12,9 @@
 
 use std::collections::BTreeMap;
 
+use cxlab_cache::{SetRoom, TagArray};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
-use cxlab_memory::{SetRoom, TagArray};
 use cxlab_plan::{Plan, Problem};
 use cxlab_protocol::coherence::dcoh::{self, Filter, LineState, Operation, Peer};
 use cxlab_protocol::coherence::message::{M2s, S2m, Snoop};

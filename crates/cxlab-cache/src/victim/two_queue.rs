@@ -10,7 +10,7 @@
 //!
 //! Victims are found by a walk from the head of a queue past pinned lines.
 
-use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::catalog::{Entry, in_range, read_params};
 use cxlab_engine::list::{Link, List, NONE};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -19,7 +19,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::refusal::in_range;
 use crate::resident::line_table::LineTable;
 use crate::resident::lines::ResidentLines;
 use crate::resident::{Geometry, Slot};

@@ -1,13 +1,12 @@
 //! Tagged sequential prefetching (Smith, ACM Computing Surveys 1982, section 2.1): a miss, or the
 //! first use of a prefetched page, prefetches the pages that follow.
 
-use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::catalog::{Entry, in_range, read_params};
 use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MAX_DEGREE, PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher};
-use crate::refusal::in_range;
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "next-page",

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 pub use geometry::{Geometry, GeometryError};
 
 /// The place of a resident line; valid until the line is removed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug,
+)]
 pub struct Slot(pub(crate) u32);
 
 impl Slot {

@@ -54,7 +54,7 @@ pub struct FillResult<T> {
 /// ```
 /// use cxlab_engine::rng::StreamRng;
 /// use cxlab_engine::units::LineAddr;
-/// use cxlab_memory::{Geometry, SetRoom, TagArray, victim};
+/// use cxlab_cache::{Geometry, SetRoom, TagArray, victim};
 ///
 /// let lru = victim::build("lru").unwrap();
 /// let rng = StreamRng::new(1, "filter");

@@ -6,13 +6,12 @@
 //! offset reaches the highest score, or when all were tested often enough. The best offset becomes
 //! the one in use; if its score is bad, prefetching is off until the end of the next phase.
 
-use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::catalog::{Entry, in_range, read_params};
 use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PageAccessResult, PrefetchCandidates, PrefetchPolicy, Prefetcher};
-use crate::refusal::in_range;
 
 pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
     name: "best-offset",

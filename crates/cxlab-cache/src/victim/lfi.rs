@@ -5,7 +5,7 @@
 //! `counters` it consists of that many counters of 4 bytes. Lines with equal hashes share a
 //! counter, so counts may be too high, but never too low.
 
-use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::catalog::{Entry, in_range, read_params};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
@@ -13,7 +13,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::refusal::in_range;
 use crate::resident::line_table::{LineTable, hash};
 use crate::resident::lines::ResidentLines;
 use crate::resident::order::EvictionRank;

@@ -5,10 +5,10 @@
 //! cache hold a fifth of it. A line that is evicted from the filter is invalidated in the cache.
 #![allow(clippy::unwrap_used)]
 
+use cxlab_cache::{Geometry, SetRoom, TagArray, victim};
 use cxlab_engine::catalog;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LineAddr;
-use cxlab_memory::{Geometry, SetRoom, TagArray, victim};
 use serde_json::json;
 
 /// Lines of the footprint: 1 MiB, as in the public ESF simulator's `configs/victim.py`.

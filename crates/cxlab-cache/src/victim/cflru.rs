@@ -5,7 +5,7 @@
 //! window, are the clean-first region. Its oldest clean line leaves; if all its lines are dirty,
 //! the oldest line of the set does. The owner says which lines are dirty; a new line is clean.
 
-use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::catalog::{Entry, in_range, read_params};
 use cxlab_engine::list::{Link, List, NONE};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use super::two_queue::share;
 use super::{PolicyState, ReplacementPolicy, VictimPolicy};
-use crate::refusal::in_range;
 use crate::resident::lines::ResidentLines;
 use crate::resident::order::EvictionRank;
 use crate::resident::{Geometry, Slot};
