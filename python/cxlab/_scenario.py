@@ -270,16 +270,23 @@ def device(name: str, **values: Value) -> Table:
 
 def topology(kind: str, **parameters: Value) -> Table:
     """A topology: an entry of ``catalog("topologies")`` with its parameters."""
-    return {"kind": kind, **parameters}
+    return _entry("topologies", kind, parameters)
 
 
 def workload(kind: str, **parameters: Value) -> Table:
     """A workload: an entry of ``catalog("workloads")`` with its parameters."""
-    return {"kind": kind, **parameters}
+    return _entry("workloads", kind, parameters)
 
 
 def memory(kind: str, **parameters: Value) -> Table:
     """A memory backend: an entry of ``catalog("media")`` with its parameters."""
+    return _entry("media", kind, parameters)
+
+
+def _entry(name: str, kind: str, parameters: Table) -> Table:
+    """An entry of a catalog with its parameters, which the plan checks."""
+    if kind not in (known := catalog(name)):
+        raise ValueError(f"found {kind!r} in {name}; allowed: {', '.join(known)}")
     return {"kind": kind, **parameters}
 
 

@@ -107,6 +107,15 @@ def test_catalogs_are_those_of_the_simulator():
     assert "hosts" in cxlab.schema()["properties"]
 
 
+def test_an_entry_that_no_catalog_has_is_refused_where_it_is_named():
+    with pytest.raises(ValueError, match="found 'fixd' in media; allowed: fixed, dram"):
+        cxlab.memory("fixd")
+    with pytest.raises(ValueError, match="found 'stream' in topologies; allowed: direct"):
+        cxlab.topology("stream")
+    with pytest.raises(ValueError, match="found 'ring' in workloads; allowed: "):
+        cxlab.workload("ring")
+
+
 def test_values_are_read_as_users_type_them():
     assert parse_values("1,2,4") == [1, 2, 4]
     assert parse_values("ring,spine-leaf") == ["ring", "spine-leaf"]

@@ -154,7 +154,7 @@ placement!(
 );
 
 /// All placements, in the order of `cxlab list`.
-pub const CATALOG: &[Entry<Box<dyn Placement>>] = &[
+pub static CATALOG: &[Entry<Box<dyn Placement>>] = &[
     BestFit::ENTRY,
     WorstFit::ENTRY,
     FirstFit::ENTRY,

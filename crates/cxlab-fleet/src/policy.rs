@@ -90,7 +90,7 @@ where
 }
 
 /// All pool policies, in the order of `cxlab list`.
-pub const CATALOG: &[Entry<Box<dyn PoolPolicy>>] = &[
+pub static CATALOG: &[Entry<Box<dyn PoolPolicy>>] = &[
     entry::<AllLocal>("none", "all memory is local"),
     entry::<Static>(
         "static",

@@ -42,7 +42,7 @@ pub trait GrantPolicy: std::fmt::Debug + Send + Sync {
 }
 
 /// Every grant policy, in the order of `cxlab list`.
-pub const CATALOG: &[Entry<Box<dyn GrantPolicy>>] = &[
+pub static CATALOG: &[Entry<Box<dyn GrantPolicy>>] = &[
     entry::<Static>(
         "static",
         "each host has an equal part of the pool, and is granted blocks of that alone",

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::RoutingKind;
 
 /// Every kind of routing, in the order of `cxlab list`.
-pub const CATALOG: &[Entry<RoutingKind>] = &[
+pub static CATALOG: &[Entry<RoutingKind>] = &[
     entry(
         "shortest",
         "one shortest path for each destination, ties by destination number",

@@ -31,7 +31,7 @@ pub trait Topology: std::fmt::Debug + Send + Sync {
 }
 
 /// Every topology, in the order of `cxlab list`.
-pub const CATALOG: &[Entry<Box<dyn Topology>>] = &[
+pub static CATALOG: &[Entry<Box<dyn Topology>>] = &[
     direct::ENTRY,
     chain::ENTRY,
     tree::ENTRY,

@@ -83,7 +83,7 @@ pub trait Demand: std::fmt::Debug + Send + Sync {
 }
 
 /// All sources of demand, in the order of `cxlab list`.
-pub const CATALOG: &[Entry<Box<dyn Demand>>] = &[generator::ENTRY, csv::ENTRY];
+pub static CATALOG: &[Entry<Box<dyn Demand>>] = &[generator::ENTRY, csv::ENTRY];
 
 choice!(
     /// A source of demand from the catalog.
