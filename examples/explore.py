@@ -25,7 +25,7 @@ print(pool.to_toml())
 
 # %% A mistake, found before anything runs.
 try:
-    pool.copy().set("fabric.routing", "adaptiv").check()
+    pool.set("fabric.routing", "adaptiv").check()
 except cxlab.ScenarioError as error:
     print(error)
 
@@ -60,7 +60,7 @@ def zipf(requester: cxlab.Requester) -> Iterator[tuple[np.ndarray, bool]]:
         yield (ranks * np.uint64(0x9E3779B9)) % np.uint64(lines) * np.uint64(64), False
 
 
-skewed = pool.copy().set("hosts[0].workload", {"kind": "external", "name": "zipf"})
+skewed = pool.set("hosts[0].workload", {"kind": "external", "name": "zipf"})
 print(cxlab.run(skewed, workloads={"zipf": zipf}))
 
 # %% Pictures, and a page with everything.

@@ -15,9 +15,11 @@ def simulate(model: str, source: object, elements: int) -> float:
     run = getattr(programs, f"axpy_{model}")
     application = cl.Application(lambda host: run(host, source, 2.0, x, y))
     scenario = cxlab.Scenario.from_file("scenarios/cohet-fpga.toml")
-    scenario.set("accelerators[0].device.elements", 4)
-    scenario.set("hosts[0].os", {})
-    scenario.set("hosts[0].workload", {"kind": "external", "name": "axpy"})
+    scenario = (
+        scenario.set("accelerators[0].device.elements", 4)
+        .set("hosts[0].os", {})
+        .set("hosts[0].workload", {"kind": "external", "name": "axpy"})
+    )
     result = cxlab.run(scenario, workloads={"axpy": application})
     np.testing.assert_array_equal(application.results[0], 2.0 * x + y)
     return result.report["window_ns"] / 1000

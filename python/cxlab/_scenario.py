@@ -72,8 +72,9 @@ class Scenario:
             .devices("mem", count=4, memory=memory("fixed", latency="46 ns"))
         )
 
-    Methods that change the scenario return it, so that calls can be chained. Messages about a
-    scenario that was made by its methods have the lines of :meth:`to_toml`.
+    A scenario never changes: methods return another one with the change, so that calls can be
+    chained. Messages about a scenario that was made by its methods have the lines of
+    :meth:`to_toml`.
     """
 
     _text: str
@@ -85,12 +86,13 @@ class Scenario:
         """Begins a scenario. ``values`` are its top-level keys, such as ``seed``.
 
         Raises:
-            ValueError: the name is that of a file; :meth:`from_file` reads one.
+            ValueError: the name is that of a file, or text of several lines.
 
         """
-        if name.endswith(".toml"):
+        if name.endswith(".toml") or "\n" in name:
             raise ValueError(
-                f"name: found {name}; allowed: a name (Scenario.from_file reads a file)"
+                f"name: found {name:.60}; allowed: a name (Scenario.from_file reads a file, "
+                "Scenario.from_toml a text)"
             )
         self._write({"name": name, **values})
         self._folder = Path()
@@ -142,12 +144,6 @@ class Scenario:
         """Writes the scenario to a file, completely or not at all."""
         _files.write_text(Path(path), self.to_toml())
 
-    def copy(self) -> Scenario:
-        """An independent scenario with the same values."""
-        other = copy.copy(self)
-        other._set = list(self._set)
-        return other
-
     @property
     def folder(self) -> Path:
         """Folder from which relative paths start."""
@@ -184,77 +180,92 @@ class Scenario:
         changes = f", with {len(self._set)} set" if self._set else ""
         return f"<cxlab.Scenario {self._name!r}{changes}>"
 
-    # Methods that change the scenario.
+    # Changed scenarios.
 
     def set(self, path: str, value: Value) -> Scenario:
-        """Changes one value of this scenario, as ``--set`` does, and returns the scenario.
+        """Returns a scenario with one value changed, as ``--set`` does.
 
-        ``scenario.copy().set("hosts[0].count", 16)`` leaves the original as it is. Missing tables
-        are made. An array only accepts an index that it has.
+        Missing tables are made. An array only accepts an index that it has. Whether the scenario
+        has such a key is checked when it is used, or by :meth:`check`.
         """
-        changed = [*self._set, f"{path}={inline(plain(value, path))}"]
-        _native.merge(self._name, self._text, changed)
-        self._set = changed
-        return self
+        other = copy.copy(self)
+        other._set = [*self._set, f"{path}={inline(plain(value, path))}"]
+        _native.merge(other._name, other._text, other._set)
+        return other
 
     def update(self, changes: Mapping[str, Value]) -> Scenario:
-        """Changes several values, in order."""
+        """Returns a scenario with several values changed, in order."""
+        other = self
         for path, value in changes.items():
-            self.set(path, value)
-        return self
+            other = other.set(path, value)
+        return other
 
     def _merge_table(self, key: str, values: Table) -> Scenario:
         all_values = self.to_dict()
         table = all_values.get(key, {})
         all_values[key] = {**table, **values} if isinstance(table, dict) else values
-        self._write(all_values)
-        return self
+        other = copy.copy(self)
+        other._write(all_values)
+        return other
 
     def _append(self, key: str, entry: Table) -> Scenario:
         all_values = self.to_dict()
         entries = all_values.get(key, [])
         all_values[key] = [*entries, entry] if isinstance(entries, list) else [entry]
-        self._write(all_values)
-        return self
+        other = copy.copy(self)
+        other._write(all_values)
+        return other
 
     def fabric(self, **values: Value) -> Scenario:
-        """Sets keys of ``[fabric]``: topology, routing, switch, link, edge_link, ..."""
+        """Returns one with these keys of ``[fabric]``: topology, routing, switch, link, edge_link, ..."""
         return self._merge_table("fabric", values)
 
     def measure(self, **values: Value) -> Scenario:
-        """Sets keys of ``[measure]``: requests, duration, precision, warmup, ..."""
+        """Returns one with these keys of ``[measure]``: requests, duration, precision, warmup, ..."""
         return self._merge_table("measure", values)
 
     def address_map(self, **values: Value) -> Scenario:
-        """Sets keys of ``[address_map]``."""
+        """Returns one with these keys of ``[address_map]``."""
         return self._merge_table("address_map", values)
 
     def enumeration(self, **values: Value) -> Scenario:
-        """Makes hosts enumerate first. Sets software_time, register_time of ``[enumeration]``."""
+        """Returns one whose hosts enumerate first: software_time, register_time, host_bridges."""
         return self._merge_table("enumeration", values)
 
+    def failures(self, **values: Value) -> Scenario:
+        """Returns one with these keys of ``[failures]``: timeout, random, ..."""
+        return self._merge_table("failures", values)
+
+    def fabric_manager(self, **values: Value) -> Scenario:
+        """Returns one with these keys of ``[fabric_manager]``: policy, command_time, ..."""
+        return self._merge_table("fabric_manager", values)
+
+    def fleet(self, **values: Value) -> Scenario:
+        """Returns one with these keys of ``[fleet]``: hosts, demand, placement, pool, ..."""
+        return self._merge_table("fleet", values)
+
     def execution(self, **values: Value) -> Scenario:
-        """Sets keys of ``[execution]``."""
+        """Returns one with these keys of ``[execution]``."""
         return self._merge_table("execution", values)
 
     def hosts(self, name: str, **values: Value) -> Scenario:
-        """Adds a group of hosts: count, issue, workload, requests, ..."""
+        """Returns one with one more group of hosts: count, issue, workload, requests, ..."""
         return self._append("hosts", host(name, **values))
 
     def devices(self, name: str, **values: Value) -> Scenario:
-        """Adds a group of devices: count, capacity, controller, memory, ..."""
+        """Returns one with one more group of devices: count, capacity, controller, memory, ..."""
         return self._append("devices", device(name, **values))
 
     def accelerators(self, name: str, **values: Value) -> Scenario:
-        """Adds a group of accelerators: count, host, device, memory, ..."""
+        """Returns one with one more group of accelerators: count, host, device, memory, ..."""
         return self._append("accelerators", {"name": name, **values})
 
     def regions(self, name: str, **values: Value) -> Scenario:
-        """Adds a region, memory of devices that hosts are given: capacity, devices, hosts, ..."""
+        """Returns one with one more region, memory for some hosts: capacity, devices, hosts, ..."""
         return self._append("regions", {"name": name, **values})
 
     def events(self, kind: str, *, at: str, **values: Value) -> Scenario:
-        """Adds an event at a simulated time from the start of the workloads, such as ``"1 ms"``."""
+        """Returns one with one more event, at a time from the start of the workloads."""
         return self._append("events", {"kind": kind, "at": at, **values})
 
 

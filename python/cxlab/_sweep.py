@@ -615,7 +615,7 @@ def sweep(
     columns = metrics or METRICS
     if seeds is not None:
         columns = _of_seeds(columns)
-    scenarios = [scenario.copy().update(point) for point in points]
+    scenarios = [scenario.update(point) for point in points]
     results = _run_points(
         _points(scenarios, seed, threads, each),
         threads=threads,

@@ -181,15 +181,14 @@ def test_threads_out_of_range_say_what_is_allowed(pool, threads):
 def test_a_workload_that_nobody_names_is_a_mistake(pool):
     with pytest.raises(ValueError, match=r"workloads: found 'hots'.*allowed: none"):
         cxlab.run(pool, workloads={"hots": lambda _: []})
-    named = pool.copy().set("hosts[0].workload", {"kind": "external", "name": "hot"})
+    named = pool.set("hosts[0].workload", {"kind": "external", "name": "hot"})
     with pytest.raises(ValueError, match=r"workloads: found 'hots'.*allowed: hot$"):
         cxlab.run(named, workloads={"hot": lambda _: [], "hots": lambda _: []})
 
 
 def test_values_of_other_kinds_are_taken_or_refused_where_they_are_set(pool):
-    scenario = pool.copy()
-    scenario.set("seed", numpy.int64(3)).set("hosts[0].workload.read_ratio", numpy.float64(0.5))
-    scenario.set("name", Path("x"))
+    scenario = pool.set("seed", numpy.int64(3)).set("name", Path("x"))
+    scenario = scenario.set("hosts[0].workload.read_ratio", numpy.float64(0.5))
     assert scenario.to_dict()["seed"] == 3
     assert scenario.to_dict()["name"] == "x"
     for value in (None, {1, 2}, b"x", object()):
@@ -202,7 +201,7 @@ def test_values_of_other_kinds_are_taken_or_refused_where_they_are_set(pool):
 @pytest.mark.parametrize("loop", ["while True: pass", "while True: yield [], []"])
 def test_ctrl_c_ends_a_workload_that_gives_nothing(pool, tmp_path, loop):
     scenario = tmp_path / "a.toml"
-    pool.copy().set("hosts[0].workload", {"kind": "external", "name": "hot"}).save(scenario)
+    pool.set("hosts[0].workload", {"kind": "external", "name": "hot"}).save(scenario)
     script = (
         "import sys, threading, _thread, time, cxlab\n"
         f"def hot(_):\n    {loop}\n    yield [], []\n"

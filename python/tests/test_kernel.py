@@ -24,10 +24,9 @@ device = { elements = 2 }
 
 
 def simulate(kernel, **changes):
-    scenario = cxlab.Scenario.from_toml(SYSTEM)
     threads = changes.pop("threads", 1)
-    for path, value in changes.items():
-        scenario.set(path.replace("__", "."), value)
+    scenario = cxlab.Scenario.from_toml(SYSTEM)
+    scenario = scenario.update({path.replace("__", "."): changes[path] for path in changes})
     return cxlab.run(scenario, threads=threads, workloads={"mine": kernel})
 
 

@@ -29,9 +29,7 @@ MODELS = ("explicit", "unified", "cohet")
 
 def simulate(main, *, threads=1, changes=(), **settings):
     """What the host program returns, and the result of the run."""
-    scenario = cxlab.Scenario.from_toml(SYSTEM)
-    for path, value in dict(changes).items():
-        scenario.set(path, value)
+    scenario = cxlab.Scenario.from_toml(SYSTEM).update(dict(changes))
     application = cl.Application(main, **settings)
     result = cxlab.run(scenario, threads=threads, workloads={"mine": application})
     (returned,) = application.results

@@ -25,10 +25,10 @@ def test_toml_of_a_scenario_makes_the_same_scenario_and_plan(pool, tmp_path):
     assert cxlab.Scenario.from_dict(pool.to_dict()) == pool
 
 
-def test_set_changes_one_value_and_a_copy_is_apart(pool):
+def test_set_returns_a_scenario_with_one_value_changed(pool):
     assert repr(pool) == "<cxlab.Scenario 'pool'>"
-    assert repr(pool.copy().set("seed", 2)) == "<cxlab.Scenario 'pool', with 1 set>"
-    other = pool.copy().set("hosts[0].count", 4).set("fabric.routing", "adaptive")
+    assert repr(pool.set("seed", 2)) == "<cxlab.Scenario 'pool', with 1 set>"
+    other = pool.set("hosts[0].count", 4).set("fabric.routing", "adaptive")
     assert other.to_dict()["hosts"][0]["count"] == 4
     assert other.to_dict()["fabric"]["routing"] == "adaptive"
     assert pool.to_dict()["hosts"][0]["count"] == 2
@@ -55,8 +55,8 @@ def test_every_value_survives_being_set(pool, value):
 def test_numpy_numbers_are_numbers(pool):
     import numpy
 
-    pool.set("hosts[0].count", numpy.int64(3)).set("hosts[0].workload.read_ratio", numpy.float32(1))
-    assert pool.to_dict()["hosts"][0]["count"] == 3
+    changed = {"hosts[0].count": numpy.int64(3), "hosts[0].workload.read_ratio": numpy.float32(1)}
+    assert pool.update(changed).to_dict()["hosts"][0]["count"] == 3
 
 
 def test_mistakes_are_all_reported_with_the_text_of_the_command(tmp_path):
@@ -151,11 +151,13 @@ def test_notes_begin_with_their_path_wherever_they_are_text(pool):
 
 
 def test_regions_events_and_accelerators_are_added_in_order(pool):
-    made = pool.copy().regions("own", capacity="1 GiB", hosts=["host0"])
-    made.events("device-removed", at="1 us", device="mem0").accelerators("engine", host="host0")
+    made = pool.regions("own", capacity="1 GiB", hosts=["host0"])
+    made = made.events("device-removed", at="1 us", device="mem0")
+    made = made.accelerators("engine", host="host0").failures(timeout="1 ms")
     values = made.to_dict()
     assert values["regions"] == [{"name": "own", "capacity": "1 GiB", "hosts": ["host0"]}]
     assert values["events"] == [{"kind": "device-removed", "at": "1 us", "device": "mem0"}]
+    assert values["failures"] == {"timeout": "1 ms"}
     assert values["accelerators"] == [{"name": "engine", "host": "host0"}]
     again = made.events("device-removed", at="2 us", device="mem1").to_dict()["events"]
     assert [event["at"] for event in again] == ["1 us", "2 us"]

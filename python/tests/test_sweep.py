@@ -48,7 +48,7 @@ def test_a_sweep_has_a_row_for_each_point_with_the_numbers_of_its_run(pool):
     assert list(frame["hosts[0].issue.outstanding"]) == [1, 8, 1, 8]
     for _, row in frame.iterrows():
         changes = {path: row[path] for path in GRID}
-        report = cxlab.run(pool.copy().update(changes)).report
+        report = cxlab.run(pool.update(changes)).report
         assert row["digest"] == report["digest"]
         assert row["bandwidth_gb_per_s"] == report["bandwidth_gb_per_s"]["total"]
         busy = {link["direction"]: link["utilization"] for link in report["links"]}
@@ -86,7 +86,7 @@ def test_a_library_that_was_built_again_is_another_run(pool, cache, tmp_path, mo
     root = Path(__file__).parents[2]
     library = tmp_path / "medium.so"
     media = {"kind": "plugin", "library": str(library), "config": "latency_ps=80000 queue=2"}
-    scenario = pool.copy().set("devices[0].memory", media)
+    scenario = pool.set("devices[0].memory", media)
     for number, flag in enumerate(("-O1", "-O2")):
         source = root / "examples" / "plugin" / "medium.c"
         new = tmp_path / f"new{number}.so"
@@ -118,7 +118,7 @@ def test_a_damaged_report_is_removed_and_made_anew(pool, cache, damage):
 
 
 def test_equal_points_are_run_once_and_keep_their_names(pool, cache):
-    other = pool.copy().set("name", "other")
+    other = pool.set("name", "other")
     results = run_many([pool, other, pool], workers=1)
     assert [result.report["scenario"] for result in results] == ["pool", "other", "pool"]
     assert len(cached(cache)) == 1
@@ -335,7 +335,7 @@ def test_seeds_beyond_the_last_and_columns_twice_are_refused(pool, cache):
 
 
 def test_results_are_told_as_soon_as_they_are_known(pool):
-    scenarios = [pool, pool.copy().set("hosts[0].count", 1), pool]
+    scenarios = [pool, pool.set("hosts[0].count", 1), pool]
     for _ in range(2):  # run, and then from the cache
         told = {}
         results = cxlab.run_many(scenarios, arrived=told.__setitem__, progress=False)

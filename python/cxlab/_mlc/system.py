@@ -108,9 +108,9 @@ class System:
         self._cached: dict[int, int] = {}
         self._refuse()
         self.name = str(self.values.get("name", ""))
-        checked = scenario.copy()
+        checked = scenario
         for number, _ in enumerate(_tables(self.values, "hosts")):
-            checked.set(f"hosts[{number}].workload", {"kind": "uniform"})
+            checked = checked.set(f"hosts[{number}].workload", {"kind": "uniform"})
         #: The system as `cxlab plan --format json` prints it, with all defaults.
         self.described = self._checked(checked)
         self.hosts = self._hosts(self.described)

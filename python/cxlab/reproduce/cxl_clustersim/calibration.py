@@ -26,9 +26,7 @@ def collect(settings: Settings) -> pd.DataFrame:
     linear = Scenario.from_file(DATA / "linear.toml")
     cluster: Any = Scenario.from_file(DATA / "cluster.toml").to_dict()
     blade = cluster["devices"][0]
-    scenarios = [
-        linear.copy().set("devices[0].memory.mapping", mapping) for mapping in MAPPINGS.values()
-    ]
+    scenarios = [linear.set("devices[0].memory.mapping", mapping) for mapping in MAPPINGS.values()]
     scenarios.append(
         linear.update(
             {
