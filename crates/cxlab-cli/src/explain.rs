@@ -12,12 +12,12 @@ use cxlab_scenario::keys::{FoundKey, KeyTable, SchemaKeys, any_name, did_you_mea
 use default::Described;
 
 use super::failure::Failure;
-use super::print;
+use super::{list, print};
 
 #[derive(Args)]
 pub(super) struct ExplainArgs {
-    /// The key, from the top of the file, e.g. fabric.topology.switches or hosts.workload.kind; without, the
-    /// tables of a scenario
+    /// The key, from the top of the file, e.g. fabric.topology.switches or hosts.workload.kind, or an entry of
+    /// `cxlab list`, e.g. spine-leaf; without, the tables of a scenario
     key: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let keys = SchemaKeys::new(&schema);
     let mut tables = keys.tables(&schema);
     let Some(key) = &args.key else {
-        return print(&list("A scenario has these keys:", keys, &tables));
+        return print(&key_list("A scenario has these keys:", keys, &tables));
     };
     let mut path = names_of(key);
     // A name alone is that of the only key with this name.
@@ -55,6 +55,10 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     for (depth, name) in path.iter().enumerate() {
         found = keys.find(&tables, name);
         if found.is_empty() {
+            let entries = list::entries_named(key);
+            if !entries.is_empty() {
+                return print(&entries);
+            }
             return Err(unknown(keys, &path, depth, &keys.names(&tables)));
         }
         tables = found
@@ -69,7 +73,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), Failure> {
         text.extend(lines.iter().map(|line| format!("  {line}\n")));
     }
     if !tables.is_empty() {
-        text += &list("\nIts keys:", keys, &tables);
+        text += &key_list("\nIts keys:", keys, &tables);
     }
     print(&text)
 }
@@ -114,7 +118,7 @@ fn describe(keys: SchemaKeys<'_>, found: &[FoundKey<'_>]) -> String {
 }
 
 /// The keys of tables, a line each, by the kinds of table.
-fn list(title: &str, keys: SchemaKeys<'_>, tables: &[KeyTable<'_>]) -> String {
+fn key_list(title: &str, keys: SchemaKeys<'_>, tables: &[KeyTable<'_>]) -> String {
     let mut text = format!("{title}\n");
     for of_one_kind in tables.chunk_by(|one, other| one.kind == other.kind) {
         if let Some(kind) = &of_one_kind[0].kind {
@@ -195,7 +199,7 @@ fn unknown(keys: SchemaKeys<'_>, path: &[String], depth: usize, names: &BTreeSet
         true => {
             let allowed: Vec<&str> = names.iter().copied().collect();
             let of_reports = match before.is_empty() {
-                true => "; words of a run's output are in docs/reference/waits.md and report.md",
+                true => "; words of a run's output are in docs/reference/waits.md and docs/reference/report.md",
                 false => "",
             };
             format!("allowed: {}{of_reports}", allowed.join(", "))

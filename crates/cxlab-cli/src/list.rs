@@ -171,6 +171,20 @@ pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
     print("\n")
 }
 
+/// The entries with this name, each with the key that chooses it; empty if no catalog has one.
+pub(super) fn entries_named(wanted: &str) -> String {
+    let mut text = String::new();
+    for listing in all() {
+        for (name, summary, lines) in listing.entries {
+            if name == wanted {
+                text += &format!("{name}, of {}: {}\n  {summary}\n", listing.name, listing.what);
+                text.extend(lines.iter().map(|line| format!("  {line}\n")));
+            }
+        }
+    }
+    text
+}
+
 /// Prints the JSON Schema.
 pub(super) fn schema() -> Result<(), Failure> {
     print(&format!("{:#}\n", cxlab_scenario::schema()))

@@ -100,6 +100,10 @@ fn a_key_is_explained_with_its_kinds_range_default_and_an_example() {
                 " [required]\n",
             ],
         ),
+        (
+            "ring-star",
+            &["ring-star, of topologies: fabric.topology.kind\n  "],
+        ),
     ] {
         explain(key).prints(parts);
     }

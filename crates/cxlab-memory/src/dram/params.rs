@@ -1,6 +1,6 @@
 //! Parameters of the `dram` medium.
 
-use cxlab_engine::catalog::{ParamError, read_params};
+use cxlab_engine::catalog::{ParamError, in_range, read_params};
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -269,22 +269,22 @@ impl DramParams {
     }
 
     fn check_queues(&self) -> Result<(), ParamError> {
-        between("read_queue", self.read_queue, 1, 1024)?;
-        between("write_queue", self.write_queue, 1, 1024)?;
-        between("drain_above", self.drain_above, 1, 100)?;
-        between("drain_below", self.drain_below, 0, self.drain_above)?;
-        between("row_hit_cap", self.row_hit_cap, 1, 1_000_000)?;
-        between("yield_after", self.yield_after, 0, 1_000_000)?;
+        in_range("read_queue", self.read_queue, 1..=1024)?;
+        in_range("write_queue", self.write_queue, 1..=1024)?;
+        in_range("drain_above", self.drain_above, 1..=100)?;
+        in_range("drain_below", self.drain_below, 0..=self.drain_above)?;
+        in_range("row_hit_cap", self.row_hit_cap, 1..=1_000_000)?;
+        in_range("yield_after", self.yield_after, 0..=1_000_000)?;
         if let Some(depth) = self.bank_queue {
-            between("bank_queue", depth, 1, 64)?;
+            in_range("bank_queue", depth, 1..=64)?;
         }
         if let Some(depth) = self.rank_queue {
-            between("rank_queue", depth, 1, 1024)?;
+            in_range("rank_queue", depth, 1..=1024)?;
             let message = format!("{depth}: allowed only without `bank_queue`");
             require(self.bank_queue.is_none(), "rank_queue", message)?;
         }
         if let Some(input) = self.input_queue {
-            between("input_queue", input, 0, 4096)?;
+            in_range("input_queue", input, 0..=4096)?;
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl DramParams {
     fn clock_ps(&self, grade: &SpeedGrade) -> Result<u64, ParamError> {
         let grade = u64::from(grade.clock_ps);
         let clock_ps = self.clock.map_or(grade, |clock| clock.0);
-        let message = format!("{}: must lie between 100 ps and 10 ns", Picos(clock_ps));
+        let message = format!("found {}; allowed: 100 ps to 10 ns", Picos(clock_ps));
         require((100..=10_000).contains(&clock_ps), "clock", message)?;
         Ok(clock_ps)
     }
@@ -409,7 +409,7 @@ impl DramParams {
         organization: &Organization,
     ) -> Result<Timings, ParamError> {
         if let Some((name, value)) = self.timing.beyond(1_000_000) {
-            let message = format!("{value}: must lie between 0 and 1000000 clocks");
+            let message = format!("found {value}; allowed: 0 to 1000000 clocks");
             return Err(ParamError::new(format!("timing.{name}"), message));
         }
         let mut timings = (standard.resolve)(grade, organization);
@@ -468,10 +468,10 @@ impl DramParams {
             }
             PagePolicy::Capped { accesses, idle } => {
                 if let Some(accesses) = accesses {
-                    between("page.accesses", accesses, 1, 1_000_000)?;
+                    in_range("page.accesses", accesses, 1..=1_000_000)?;
                 }
                 if let Some(idle) = idle {
-                    let message = format!("{idle}: must lie between 1 ps and 1 ms");
+                    let message = format!("found {idle}; allowed: 1 ps to 1 ms");
                     require((1..=1_000_000_000).contains(&idle.0), "page.idle", message)?;
                 }
                 let ticks = u64::from(bus.ticks_per_clock);
@@ -519,7 +519,7 @@ impl DramParams {
         let Some(activates) = self.rfm else {
             return Ok(0);
         };
-        between("rfm", activates, 8, 1_000_000)?;
+        in_range("rfm", activates, 8..=1_000_000)?;
         let (name, known) = (standard.name, "allowed with DDR5, HBM3 and HBM4");
         let message = format!("{activates}: not known to {name}; {known}");
         require(standard.management, "rfm", message)?;
@@ -542,12 +542,7 @@ fn require(met: bool, name: &str, message: impl Into<String>) -> Result<(), Para
     }
 }
 
-fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), ParamError> {
-    let message = format!("{value}: must lie between {least} and {most}");
-    require((least..=most).contains(&value), name, message)
-}
-
 fn power_of_two(name: &str, value: u32, most: u32) -> Result<(), ParamError> {
-    let message = format!("{value}: must be a power of two from 1 to {most}");
+    let message = format!("found {value}; allowed: a power of two from 1 to {most}");
     require(value.is_power_of_two() && value <= most, name, message)
 }

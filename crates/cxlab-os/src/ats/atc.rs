@@ -7,7 +7,7 @@
 //! their completions. The owner calls [`Atc::retired`] when it has performed all
 //! consequences of a completion.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_range};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use schemars::JsonSchema;
@@ -129,9 +129,7 @@ impl Atc {
     /// # Errors
     /// Parameters out of range.
     pub fn new(params: &AtcParams, rng: StreamRng) -> Result<Atc, ParamError> {
-        if !(1..=1024).contains(&params.requests) {
-            return Err(ParamError::new("requests", "must lie between 1 and 1024"));
-        }
+        in_range("requests", params.requests, 1..=1024)?;
         Ok(Atc {
             cache: Tlb::new(&params.cache, rng).map_err(|error| {
                 ParamError::new(format!("cache.{}", error.field), error.message)

@@ -5,7 +5,7 @@
 //! in the caches or nothing of it. Left out: accessed and dirty bits, which the owner sets
 //! (`AddressSpace::touch`); two-stage translation, fault recording, interrupt remapping.
 
-use cxlab_engine::catalog::ParamError;
+use cxlab_engine::catalog::{ParamError, in_range};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos};
@@ -82,9 +82,7 @@ impl Iommu {
     /// # Errors
     /// Caches that cannot be built.
     pub fn new(params: &IommuParams, rng: StreamRng) -> Result<Iommu, ParamError> {
-        if !(1..=256).contains(&params.walkers) {
-            return Err(ParamError::new("walkers", "must lie between 1 and 256"));
-        }
+        in_range("walkers", params.walkers, 1..=256)?;
         Ok(Iommu {
             iotlb: Tlb::new(&params.iotlb, rng.substream("iotlb"))
                 .map_err(|error| below("iotlb", error))?,

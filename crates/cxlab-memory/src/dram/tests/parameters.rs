@@ -11,31 +11,31 @@ fn bad_parameters_are_refused_with_value_and_what_is_allowed() {
         r#"
         {"grade": "DDR9"} => `grade`: `DDR9` is not known; known are DDR4-2400P
         {"organization": "3Gb"} => `organization`: `3Gb` is not one of DDR5; known are 16Gb x8
-        {"channels": 3} => `channels`: 3: must be a power of two from 1 to 64
-        {"ranks": 32} => `ranks`: 32: must be a power of two from 1 to 16
+        {"channels": 3} => `channels`: found 3; allowed: a power of two from 1 to 64
+        {"ranks": 32} => `ranks`: found 32; allowed: a power of two from 1 to 16
         {"width": 12}
             => `width`: 12 bits: must be the 8 of a device times a power of two, up to 1024
-        {"clock": "10 ps"} => `clock`: 10 ps: must lie between 100 ps and 10 ns
+        {"clock": "10 ps"} => `clock`: found 10 ps; allowed: 100 ps to 10 ns
         {"mapping": "RoCo"} => `mapping`: `RoCo` places 0 of the 1 bits of `Ch`
         {"hash": {"kind": "crc"}}
             => unknown variant `crc`, expected one of `none`, `permutation`, `fold`, `functions`
         {"hash": {"kind": "functions", "bits": {"Ba9": [20]}}}
             => `hash.bits.Ba9`: `Ba` has 2 bits in this memory
-        {"read_queue": 0} => `read_queue`: 0: must lie between 1 and 1024
-        {"drain_above": 10} => `drain_below`: 20: must lie between 0 and 10
-        {"bank_queue": 65} => `bank_queue`: 65: must lie between 1 and 64
+        {"read_queue": 0} => `read_queue`: found 0; allowed: 1 to 1024
+        {"drain_above": 10} => `drain_below`: found 20; allowed: 0 to 10
+        {"bank_queue": 65} => `bank_queue`: found 65; allowed: 1 to 64
         {"bank_queue": 4, "rank_queue": 8} => `rank_queue`: 8: allowed only without `bank_queue`
         {"grade": "DDR4-3200AA", "rfm": 32}
             => `rfm`: 32: not known to DDR4; allowed with DDR5, HBM3 and HBM4
         {"rfm": 32, "refresh": "none"} => `rfm`: 32: allowed only with refresh
-        {"rfm": 2} => `rfm`: 2: must lie between 8 and 1000000
+        {"rfm": 2} => `rfm`: found 2; allowed: 8 to 1000000
         {"page": {"kind": "capped"}} => `page`: capped needs `accesses`, `idle` or both
         {"page": {"kind": "capped", "idle": "2 ms"}}
-            => `page.idle`: 2 ms: must lie between 1 ps and 1 ms
+            => `page.idle`: found 2 ms; allowed: 1 ps to 1 ms
         {"refresh": "per-bank"}
             => `refresh`: not known to DDR5; allowed are none, all-bank, same-bank
         {"timing": {"rcd": 0}} => `timing.rcd`: 0: must be at least 1 clock
-        {"timing": {"rfc": 2000000}} => `timing.rfc`: 2000000: must lie between
+        {"timing": {"rfc": 2000000}} => `timing.rfc`: found 2000000; allowed:
         {"timing": {"refi": 100}} => `timing.refi`: 100 ticks: must exceed rfc
         {"timing": {"cwl": 99}} => `timing.cwl`: 99: must not exceed cl + burst + rtw_gap
         {"timing": {"cas": 9}} => unknown field `cas`

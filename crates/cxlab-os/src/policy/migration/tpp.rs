@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::catalog::{Entry, ParamError, in_range, read_params};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
 use schemars::JsonSchema;
@@ -76,13 +76,7 @@ impl Tpp {
         if self.scan_period == Picos::ZERO {
             return Err(ParamError::new("scan_period", "must be more than 0 ps"));
         }
-        if self.demote_scale > 10_000 {
-            return Err(ParamError::new(
-                "demote_scale",
-                "must lie between 0 and 10000",
-            ));
-        }
-        Ok(())
+        in_range("demote_scale", self.demote_scale, 0..=10_000)
     }
 
     fn slow_nodes(&self, frames: &FrameAllocator) -> NodeSet {

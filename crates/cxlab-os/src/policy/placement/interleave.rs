@@ -1,6 +1,6 @@
 //! Interleaved placement over nodes, evenly or by weight.
 
-use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::catalog::{Entry, ParamError, refused};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ impl PlacementPolicy for Weighted {
             return Err(ParamError::new("weights", text));
         }
         if self.weights.contains(&0) {
-            return Err(ParamError::new("weights", "must lie between 1 and 255"));
+            return Err(refused("weights", 0, "1 to 255"));
         }
         Ok(())
     }

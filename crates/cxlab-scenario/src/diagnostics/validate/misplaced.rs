@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::super::path::{Path, Segment};
 use super::{Walker, words};
-use crate::keys::{SchemaKeys, did_you_mean};
+use crate::keys::{KeyTable, SchemaKeys, did_you_mean};
 
 /// Most kinds of a table that a hint names, and most keys of an unknown table that are searched for.
 const MOST_NAMES: usize = 4;
@@ -64,29 +64,42 @@ impl<'s> Walker<'s> {
 }
 
 /// Where a key belongs that the table at `here` does not have: with another `kind` of this table, below
-/// it, or anywhere.
+/// it, or, if the table has no `kind`, anywhere.
 fn place_of(keys: SchemaKeys<'_>, key: &str, here: &[&str]) -> Option<String> {
-    let found = keys.find(&keys.at(here), key);
-    let kinds = found.iter().flat_map(|one| &one.kinds);
-    let kinds: Vec<String> = kinds.map(|kind| format!("\"{kind}\"")).collect();
-    if !kinds.is_empty() {
-        let more = match kinds.len() > MOST_NAMES {
-            true => ", ...",
-            false => "",
-        };
-        let named = &kinds[..kinds.len().min(MOST_NAMES)];
-        return Some(format!(
-            "`{key}` is allowed with kind = {}{more}",
-            named.join(", ")
-        ));
+    let tables = keys.at(here);
+    if let Some(kinds) = kinds_with(keys, &tables, key) {
+        return Some(format!("`{key}` is allowed with {kinds}"));
     }
     let own = [here, &[key]].concat().join(".");
     let mut paths = keys.paths_of(key, here);
-    if paths.is_empty() && !here.is_empty() {
+    let has_kind = tables.iter().any(|table| table.kind.is_some());
+    if paths.is_empty() && !here.is_empty() && !has_kind {
         paths = keys.paths_of::<&str>(key, &[]);
     }
     paths.retain(|path| *path != own);
-    (!paths.is_empty()).then(|| did_you_mean(&paths))
+    let kinds = match &paths[..] {
+        [] => return None,
+        [only] => {
+            let above: Vec<&str> = only.split('.').collect();
+            kinds_with(keys, &keys.at(&above[..above.len() - 1]), key)
+        }
+        _ => None,
+    };
+    let kinds = kinds.map_or_else(String::new, |kinds| format!(" It needs {kinds}"));
+    Some(did_you_mean(&paths) + &kinds)
+}
+
+/// The kinds of table that have a key, where the table has kinds.
+fn kinds_with(keys: SchemaKeys<'_>, tables: &[KeyTable<'_>], key: &str) -> Option<String> {
+    let found = keys.find(tables, key);
+    let kinds = found.iter().flat_map(|one| &one.kinds);
+    let kinds: Vec<String> = kinds.map(|kind| format!("\"{kind}\"")).collect();
+    let more = match kinds.len() > MOST_NAMES {
+        true => ", ...",
+        false => "",
+    };
+    let named = kinds[..kinds.len().min(MOST_NAMES)].join(", ");
+    (!kinds.is_empty()).then(|| format!("kind = {named}{more}"))
 }
 
 /// The names of a path, without positions in lists.
