@@ -6,7 +6,7 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use cxlab_attach::placement::{self, Placement};
-use cxlab_engine::units::{Bytes, BytesPerSec, Percent, Picos};
+use cxlab_engine::units::{Bytes, BytesPerSec, PartsPerMillion, Picos};
 use cxlab_fuzz::Choices;
 use cxlab_system::checkpoint::CheckpointInterval;
 use cxlab_vm::console::{Console, GuestMessage};
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     match kind % 9 {
         0 => same::<Bytes>(&text),
         1 => same::<BytesPerSec>(&text),
-        2 => same::<Percent>(&text),
+        2 => same::<PartsPerMillion>(&text),
         3 => same::<Picos>(&text),
         4 => same::<Hierarchy>(&text),
         5 => told(text.parse::<CheckpointInterval>()),

@@ -15,7 +15,7 @@ pub struct RequestLedger {
     /// Number of requests issued since the start of the run.
     issued: u64,
     /// Sum of the issue times of the requests in flight, in picoseconds.
-    issued_sum: u128,
+    issue_times_ps: u128,
     /// Rows of completed requests; `None` if they are not logged.
     rows: Option<Vec<RequestRow>>,
     /// Number of the requester.
@@ -26,7 +26,7 @@ pub struct RequestLedger {
 
 // The log's rows are taken by the caller of `take_rows` before a state is saved.
 save_state!(RequestLedger {
-    values: in_flight, issued_sum, issued, stats;
+    values: in_flight, issue_times_ps, issued, stats;
     built: number, rows;
 });
 
@@ -36,7 +36,7 @@ impl RequestLedger {
         RequestLedger {
             number,
             in_flight: 0,
-            issued_sum: 0,
+            issue_times_ps: 0,
             issued: 0,
             stats: RequesterStats::default(),
             rows: log.then(Vec::new),
@@ -57,7 +57,7 @@ impl RequestLedger {
 
     /// Sum of the ages, at `now`, of the requests in flight, in picoseconds.
     pub fn age_ps(&self, now: SimTime) -> u128 {
-        u128::from(now.0) * u128::from(self.in_flight) - self.issued_sum
+        u128::from(now.0) * u128::from(self.in_flight) - self.issue_times_ps
     }
 
     /// Takes the rows logged since the last call.
@@ -74,7 +74,7 @@ impl RequestLedger {
 
     /// Resets the statistics and the log at the beginning of measurement.
     pub fn begin_measurement(&mut self, now: SimTime) {
-        self.stats.begin(now.0, self.in_flight, self.issued_sum);
+        self.stats.begin(now.0, self.in_flight, self.issue_times_ps);
         if let Some(rows) = &mut self.rows {
             rows.clear();
         }
@@ -84,18 +84,18 @@ impl RequestLedger {
     #[inline]
     pub fn enter(&mut self, now: SimTime) {
         self.in_flight += 1;
-        self.issued_sum += u128::from(now.0);
+        self.issue_times_ps += u128::from(now.0);
         self.stats.in_flight.set(now.0, self.in_flight);
         self.stats.issued += 1;
         self.stats.issued_ever += 1;
         self.issued += 1;
     }
 
-    /// Removes a request that was issued at `issued` (picoseconds) from those in flight.
+    /// Removes a request that was issued at `issued_ps` from those in flight.
     #[inline]
-    pub fn leave(&mut self, now: SimTime, issued: u64) {
+    pub fn leave(&mut self, now: SimTime, issued_ps: u64) {
         self.in_flight -= 1;
-        self.issued_sum -= u128::from(issued);
+        self.issue_times_ps -= u128::from(issued_ps);
         self.stats.in_flight.set(now.0, self.in_flight);
     }
 

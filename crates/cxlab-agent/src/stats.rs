@@ -81,9 +81,9 @@ pub struct HopStats {
     /// Number of requests.
     pub count: u64,
     /// Sum of their latencies in picoseconds.
-    pub latency_ps: u128,
+    pub latency_sum_ps: u128,
     /// Sum of their queueing times (the stages of [`QUEUES`]) in picoseconds.
-    pub queue_ps: u128,
+    pub queue_sum_ps: u128,
 }
 
 /// Why a request was not served, other than by denial.
@@ -113,7 +113,7 @@ pub struct UnservedRequests {
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 struct UnservedTimes {
     latency: LatencyProbe,
-    stages_ps: u128,
+    stages_sum_ps: u128,
 }
 
 impl UnservedRequests {
@@ -126,7 +126,7 @@ impl UnservedRequests {
         }
         let times = self.times.get_or_insert_default();
         times.latency.record(latency);
-        times.stages_ps += row.stages.iter().copied().map(u128::from).sum::<u128>();
+        times.stages_sum_ps += row.stages.iter().copied().map(u128::from).sum::<u128>();
     }
 
     /// Adds the counts and times of another requester.
@@ -136,7 +136,7 @@ impl UnservedRequests {
         if let Some(other) = &other.times {
             let times = self.times.get_or_insert_default();
             times.latency.merge(&other.latency);
-            times.stages_ps += other.stages_ps;
+            times.stages_sum_ps += other.stages_sum_ps;
         }
     }
 
@@ -152,7 +152,7 @@ impl UnservedRequests {
 
     /// Sum of all stages, in picoseconds.
     pub fn stages_ps(&self) -> u128 {
-        self.times.as_ref().map_or(0, |times| times.stages_ps)
+        self.times.as_ref().map_or(0, |times| times.stages_sum_ps)
     }
 }
 
@@ -260,9 +260,9 @@ impl RequesterStats {
         }
     }
 
-    /// Resets the statistics at the beginning of measurement. `issued_sum` is the sum of the issue
+    /// Resets the statistics at the beginning of measurement. `issue_times_ps` is the sum of the issue
     /// times of the requests in flight; times in picoseconds.
-    pub fn begin(&mut self, now: u64, in_flight: u64, issued_sum: u128) {
+    pub fn begin(&mut self, now: u64, in_flight: u64, issue_times_ps: u128) {
         let mut fresh = RequesterStats {
             issued_ever: self.issued_ever,
             completed_ever: self.completed_ever,
@@ -275,7 +275,7 @@ impl RequesterStats {
             ..RequesterStats::default()
         };
         fresh.integral_before = self.in_flight.at(now);
-        fresh.age_before_ps = u128::from(now) * u128::from(in_flight) - issued_sum;
+        fresh.age_before_ps = u128::from(now) * u128::from(in_flight) - issue_times_ps;
         *self = fresh;
     }
 
@@ -313,8 +313,8 @@ impl RequesterStats {
         }
         for (sum, hops) in self.by_hops.iter_mut().zip(&other.by_hops) {
             sum.count += hops.count;
-            sum.latency_ps += hops.latency_ps;
-            sum.queue_ps += hops.queue_ps;
+            sum.latency_sum_ps += hops.latency_sum_ps;
+            sum.queue_sum_ps += hops.queue_sum_ps;
         }
     }
 
@@ -371,8 +371,8 @@ impl RequesterStats {
         }
         let by_hops = &mut self.by_hops[hops];
         by_hops.count += 1;
-        by_hops.latency_ps += u128::from(latency.0);
+        by_hops.latency_sum_ps += u128::from(latency.0);
         let waited: u64 = QUEUES.iter().map(|stage| row.stages[*stage]).sum();
-        by_hops.queue_ps += u128::from(waited);
+        by_hops.queue_sum_ps += u128::from(waited);
     }
 }

@@ -33,13 +33,13 @@ pub struct DeviceWaits {
     /// Time since which the medium has refused the next request.
     refusing: Option<u64>,
     /// Sum of the times in which the medium refused requests and which have ended, in picoseconds.
-    refused: u64,
+    refused_ps: u64,
 }
 
 impl DeviceWaits {
     /// Total time, up to `now`, in which the medium refused requests, in picoseconds.
     pub(crate) fn refused_ps(&self, now: SimTime) -> u64 {
-        self.refused + self.refusing.map_or(0, |since| now.0 - since)
+        self.refused_ps + self.refusing.map_or(0, |since| now.0 - since)
     }
 
     pub(crate) fn refuse(&mut self, now: SimTime) {
@@ -49,7 +49,7 @@ impl DeviceWaits {
     #[inline]
     pub(crate) fn end_refusal(&mut self, now: SimTime) {
         if self.refusing.is_some() {
-            self.refused = self.refused_ps(now);
+            self.refused_ps = self.refused_ps(now);
             self.refusing = None;
         }
     }

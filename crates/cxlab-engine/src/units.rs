@@ -46,7 +46,7 @@ pub struct BytesPerSec(pub u64);
 
 /// A fraction in parts per million: 10,000 are 1 %.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct Percent(pub u64);
+pub struct PartsPerMillion(pub u64);
 
 /// A host physical address (byte granular).
 #[derive(
@@ -237,6 +237,8 @@ fn parse_quantity(
             refused(format!("{expected}; did you mean \"{number} {name}\"?"))
         }));
     };
+    let (largest, most) = units[0];
+    let too_large = || refused(format!("at most {} {largest}", u64::MAX / most));
     let scale = u128::from(*scale);
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 || fraction.contains('.') {
@@ -246,7 +248,7 @@ fn parse_quantity(
         if digits.is_empty() {
             Ok(0)
         } else {
-            digits.parse().map_err(|_| fail())
+            digits.parse().map_err(|_| too_large())
         }
     };
     let denominator = 10u128.pow(fraction.len() as u32);
@@ -254,11 +256,11 @@ fn parse_quantity(
         .checked_mul(denominator)
         .and_then(|n| n.checked_add(parse(fraction).ok()?))
         .and_then(|n| n.checked_mul(scale))
-        .ok_or_else(fail)?;
+        .ok_or_else(too_large)?;
     let rest = numerator % denominator;
     let is_rounded_up = remainder == Remainder::Rounded && rest >= denominator - rest;
     let whole = numerator / denominator + u128::from(is_rounded_up);
-    let whole = u64::try_from(whole).map_err(|_| fail())?;
+    let whole = u64::try_from(whole).map_err(|_| too_large())?;
     if remainder == Remainder::Refused && rest != 0 {
         let base = units.iter().find(|(_, scale)| *scale == 1);
         let base = base.map_or("", |(name, _)| *name);
@@ -377,7 +379,7 @@ quantity_text!(
     r"^\s*[0-9_]*\.?[0-9_]+\s*(ps|ns|us|ms|s)\s*$"
 );
 quantity_text!(
-    Percent,
+    PartsPerMillion,
     PERCENT_UNITS,
     Refused,
     PERCENT_EXPECTED,

@@ -40,7 +40,7 @@ use cxlab_link::{Blocked, BufferId, LinkPort, LostMessages, Parcel, WaitTimes};
 use cxlab_protocol::{Channel, LongStage, Message, PortId};
 
 use self::local::LocalRouting;
-use self::output::{NO_QUEUE, OutputPort, OutputQueue, PendingMessage, is_list};
+use self::output::{NO_QUEUE, OutputPort, OutputQueue, PendingMessage, claim_list};
 pub use self::params::{Arbitration, SwitchParams, SwitchPreset};
 use crate::routing::RoutingTables;
 
@@ -140,9 +140,9 @@ impl Switch {
         let queues = self.outputs.iter().flat_map(|out| &out.queues);
         let queues_are_lists = queues
             .map(|queue| queue.head)
-            .all(|head| is_list(&self.slab, head, &mut queued));
+            .all(|head| claim_list(&self.slab, head, &mut queued));
         let mut used = queued.clone();
-        let are_lists = queues_are_lists && is_list(&self.slab, self.free, &mut used);
+        let are_lists = queues_are_lists && claim_list(&self.slab, self.free, &mut used);
         // Each message takes one of the slots in queues, and none remains.
         let all_queued = (self.inside.iter())
             .all(|(slot, _)| queued.get_mut(*slot as usize).is_some_and(std::mem::take));

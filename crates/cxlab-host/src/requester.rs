@@ -67,9 +67,9 @@ pub struct RequesterConfig {
     /// Whether stores of a plain requester draw values, for checkers.
     pub values: bool,
     /// When a plain requester's workload begins, after the start of the run.
-    pub joins: Picos,
+    pub joins_after: Picos,
     /// When the requester stops issuing, after the start of the run.
-    pub leaves: Option<Picos>,
+    pub leaves_after: Option<Picos>,
 }
 
 /// A request in flight, and the place of its tag.
@@ -189,8 +189,8 @@ pub struct Requester {
     cache: Option<PrivateCache>,
     issuer: Issuer,
     ledger: RequestLedger,
-    /// Number of slots whose tag is not in use: [`RequestSlotKind::Late`], and those in `spare`.
-    unused_tags: usize,
+    /// Number of slots without a request in flight that cannot be reused: [`RequestSlotKind::Late`], and those in `spare`.
+    retired_slots: usize,
     /// Slots that are not needed, because others have replaced them.
     spare: Vec<u32>,
     /// Operations of several lines, and the indices of completed ones.
@@ -198,14 +198,14 @@ pub struct Requester {
     free_multi_line_ops: Vec<u32>,
     /// Least time between two issues without the throttle, in picoseconds.
     interval_ps: u64,
-    joins: Picos,
-    leaves: Option<Picos>,
+    joins_after: Picos,
+    leaves_after: Option<Picos>,
 }
 
 save_state!(Requester {
-    values: free, writeback, overfetch, slots, unused_tags, spare, throttle, current_multi_line, multi_line_ops, free_multi_line_ops;
+    values: free, writeback, overfetch, slots, retired_slots, spare, throttle, current_multi_line, multi_line_ops, free_multi_line_ops;
     states: roots, issuer, cache, ledger;
-    built: port_id, first_device, write_opcode, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
+    built: port_id, first_device, write_opcode, map, process_ps, cache_ps, interval_ps, values, joins_after, leaves_after;
 });
 
 impl Requester {
@@ -249,7 +249,7 @@ impl Requester {
             cache_ps: params.cache.as_ref().map_or(0, |cache| cache.access_time.0),
             slots: vec![empty; outstanding],
             free: (0..outstanding as u32).rev().collect(),
-            unused_tags: 0,
+            retired_slots: 0,
             spare: Vec::new(),
             current_multi_line: 0,
             multi_line_ops: Vec::new(),
@@ -263,8 +263,8 @@ impl Requester {
                 base: (config.number + 1) << 12,
                 mask: if config.values { u16::MAX } else { 0 },
             },
-            joins: config.joins,
-            leaves: config.leaves,
+            joins_after: config.joins_after,
+            leaves_after: config.leaves_after,
         }
     }
 
@@ -284,7 +284,7 @@ impl Requester {
         if let Some(link) = self.roots.ports.get(port as usize) {
             link.prefetch(1);
         }
-        prefetch_first::<{ offset_of!(Self, unused_tags) - RequesterStats::SELDOM }, _>(self);
+        prefetch_first::<{ offset_of!(Self, retired_slots) - RequesterStats::SELDOM }, _>(self);
     }
 
     /// Prefetches more for a parcel that will arrive sooner.
@@ -574,7 +574,7 @@ impl RequestAgent for Requester {
     request_agent_fields!(roots, ledger);
 
     fn in_flight(&self) -> u64 {
-        (self.slots.len() - self.unused_tags - self.free.len()) as u64
+        (self.slots.len() - self.retired_slots - self.free.len()) as u64
     }
 
     fn is_done(&self) -> bool {
@@ -582,11 +582,11 @@ impl RequestAgent for Requester {
     }
 
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.issuer.begin(ctx.now() + self.joins);
+        self.issuer.begin(ctx.now() + self.joins_after);
         if let Some(throttle) = &mut self.throttle {
             throttle.begin(ctx.now());
         }
-        if let Some(leaves) = self.leaves {
+        if let Some(leaves) = self.leaves_after {
             ctx.wake_at(ctx.now() + leaves, LEAVE);
         }
         self.issue(ctx);

@@ -44,7 +44,7 @@ impl BufferId {
     /// The buffer of a message class on a virtual channel.
     #[inline]
     pub fn of(channel: Channel, vc: u8) -> BufferId {
-        BufferId(FIRST[channel as usize] | vc << 3)
+        BufferId(FIRST[channel as usize] + vc * ROW as u8)
     }
 
     /// Number of the buffer's message class.

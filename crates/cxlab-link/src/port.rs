@@ -43,9 +43,9 @@ struct Crossing {
     /// When the component at the far end handles the message.
     arrival: SimTime,
     /// Wait for the wire and for the response order, in picoseconds.
-    queue: u64,
+    queue_ps: u64,
     /// Serialization with propagation, in picoseconds.
-    link: u32,
+    link_ps: u32,
 }
 
 /// One end of a link: what a component sends through and receives from.
@@ -53,11 +53,11 @@ struct Crossing {
 #[repr(C, align(64))]
 pub struct LinkPort {
     /// Constant time between a message's departure and its handling by the receiver, in picoseconds.
-    fixed: u64,
-    /// The part of `fixed` between the two ports: wire and retimers ([`LinkParams::flight_ps`]).
-    flight: u32,
-    /// The part of `fixed` in the two ports ([`LinkParams::ports_ps`]).
-    ports: u32,
+    fixed_ps: u64,
+    /// The part of `fixed_ps` between the two ports: wire and retimers ([`LinkParams::flight_ps`]).
+    flight_ps: u32,
+    /// The part of `fixed_ps` in the two ports ([`LinkParams::ports_ps`]).
+    ports_ps: u32,
     /// The port's number in its component.
     port: u16,
     /// Stage to which the wait of a message for the wire is charged.
@@ -79,7 +79,7 @@ pub struct LinkPort {
 save_state!(LinkPort {
     values: waiting, response_arrives, starved_buffers, waits;
     states: flow, transmitter;
-    built: fixed, flight, ports, port, stage;
+    built: fixed_ps, flight_ps, ports_ps, port, stage;
 });
 
 impl LinkPort {
@@ -87,9 +87,9 @@ impl LinkPort {
     pub fn new(params: &LinkParams, config: &PortConfig<'_>) -> Self {
         LinkPort {
             transmitter: Transmitter::new(params, config.seed, config.name),
-            fixed: Self::min_latency(params, config.egress, config.ingress).0,
-            flight: params.flight_ps() as u32,
-            ports: params.ports_ps() as u32,
+            fixed_ps: Self::min_latency(params, config.egress, config.ingress).0,
+            flight_ps: params.flight_ps() as u32,
+            ports_ps: params.ports_ps() as u32,
             port: config.port,
             stage: LongStage::HostQueue,
             starved_buffers: 0,
@@ -268,7 +268,7 @@ impl LinkPort {
         };
         buffer.spend();
         self.flow.count_sent();
-        let mut arrival = SimTime(departure.end.0 + self.fixed);
+        let mut arrival = SimTime(departure.end.0 + self.fixed_ps);
         let delayed = match channel.is_mem() {
             true => 0,
             false => self.in_order(channel, &mut arrival),
@@ -276,8 +276,8 @@ impl LinkPort {
         Ok(Crossing {
             start: departure.start,
             arrival,
-            queue: departure.start.0 - at.0 + delayed,
-            link: (departure.end.0 - departure.start.0) as u32 + self.flight,
+            queue_ps: departure.start.0 - at.0 + delayed,
+            link_ps: (departure.end.0 - departure.start.0) as u32 + self.flight_ps,
         })
     }
 
@@ -285,9 +285,9 @@ impl LinkPort {
     #[inline(always)]
     fn complete(&self, sent: &mut Message, vc: u8, crossing: &Crossing) {
         sent.vc = vc;
-        sent.stages.add(self.stage, crossing.queue);
-        sent.stages.link += crossing.link;
-        sent.stages.port += self.ports;
+        sent.stages.add(self.stage, crossing.queue_ps);
+        sent.stages.link += crossing.link_ps;
+        sent.stages.port += self.ports_ps;
     }
 
     /// "Snoop pushes GO": a snoop arrives no earlier than the responses that were sent before it (CXL 3.1,
@@ -339,7 +339,7 @@ impl LinkPort {
     fn return_alone(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: BufferId) {
         let credits = self.flow.take_first(buffer);
         let leaves = self.transmitter.send_credits(ctx.now());
-        let arrival = SimTime(leaves.0 + self.fixed);
+        let arrival = SimTime(leaves.0 + self.fixed_ps);
         ctx.send(
             self.port,
             arrival,
@@ -444,7 +444,7 @@ impl LinkPort {
         let mut credits = Credits::begin(time);
         while !credits.is_empty() {
             self.transmitter.sends_credits_until(leaves);
-            let (arrival, message) = (SimTime(leaves.0 + self.fixed), None);
+            let (arrival, message) = (SimTime(leaves.0 + self.fixed_ps), None);
             ctx.send(self.port, arrival, Parcel { message, credits });
             credits = self.flow.take_all();
             leaves = SimTime(leaves.0 + self.transmitter.credits_ps());

@@ -21,28 +21,28 @@ pub struct Departure {
 #[repr(C)]
 pub(crate) struct WireTimeline {
     /// The wire is reserved until this time, in picoseconds.
-    free: u64,
+    free_ps: u64,
     /// Time that the wire was busy since measurement began, in picoseconds.
-    busy: u64,
+    busy_ps: u64,
     /// While the reserved time beyond now is shorter than this (in picoseconds, at least 1),
     /// the next packet may join.
     staging: u32,
-    /// Fraction of a picosecond reserved beyond `free`, in 2^-16 ps.
+    /// Fraction of a picosecond reserved beyond `free_ps`, in 2^-16 ps.
     fraction: u16,
     /// Whether the link injects no errors. Stored here because every send reads it with the other fields.
     pub(crate) faultless: bool,
 }
 
 save_state!(WireTimeline {
-    values: free, fraction, busy;
+    values: free_ps, fraction, busy_ps;
     built: staging, faultless;
 });
 
 impl WireTimeline {
     pub(crate) fn new(staging: u32, faultless: bool) -> Self {
         WireTimeline {
-            free: 0,
-            busy: 0,
+            free_ps: 0,
+            busy_ps: 0,
             staging: staging.max(1),
             fraction: 0,
             faultless,
@@ -64,13 +64,13 @@ impl WireTimeline {
     /// Time until which the wire is reserved, in picoseconds.
     #[inline]
     pub(crate) fn free(&self) -> u64 {
-        self.free
+        self.free_ps
     }
 
     /// How far beyond `now` the wire is reserved, in picoseconds.
     #[inline(always)]
     pub(crate) fn backlog(&self, now: u64) -> u64 {
-        self.free.saturating_sub(now)
+        self.free_ps.saturating_sub(now)
     }
 
     /// Whether the next packet has to wait. This is a single comparison, because branch prediction cannot
@@ -89,8 +89,8 @@ impl WireTimeline {
     /// If the wire is free before `now`, leaves it idle until `now`.
     #[inline]
     pub(crate) fn idle_until(&mut self, now: u64) {
-        if self.free < now {
-            self.free = now;
+        if self.free_ps < now {
+            self.free_ps = now;
             self.fraction = 0;
         }
     }
@@ -100,12 +100,12 @@ impl WireTimeline {
     /// which of the two is later.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, now: u64, time: u64) -> u64 {
-        let idle = self.free < now;
-        let start = if idle { now } else { self.free };
+        let idle = self.free_ps < now;
+        let start = if idle { now } else { self.free_ps };
         let fraction = if idle { 0 } else { self.fraction };
         let elapsed = u64::from(fraction) + time;
-        self.free = start + (elapsed >> FRACTION);
-        self.busy += elapsed >> FRACTION;
+        self.free_ps = start + (elapsed >> FRACTION);
+        self.busy_ps += elapsed >> FRACTION;
         self.fraction = elapsed as u16;
         start
     }
@@ -114,23 +114,23 @@ impl WireTimeline {
     #[inline]
     pub(crate) fn occupy(&mut self, time: u64) {
         let elapsed = u64::from(self.fraction) + time;
-        self.free += elapsed >> FRACTION;
-        self.busy += elapsed >> FRACTION;
+        self.free_ps += elapsed >> FRACTION;
+        self.busy_ps += elapsed >> FRACTION;
         self.fraction = elapsed as u16;
     }
 
     /// Extends the reservation by `picos` for retries of earlier flits. This time does not count as busy.
     pub(crate) fn extend_for_retries(&mut self, picos: u64) {
-        self.free += picos;
+        self.free_ps += picos;
     }
 
     /// Time that the wire was busy since measurement began, in picoseconds.
     pub(crate) fn busy(&self) -> u64 {
-        self.busy
+        self.busy_ps
     }
 
     /// Resets the busy time at the start of measurement.
     pub(crate) fn reset(&mut self) {
-        self.busy = 0;
+        self.busy_ps = 0;
     }
 }

@@ -4,7 +4,7 @@
 //! transaction (32-bit picoseconds). Bounds on counts refuse a mistyped number before it takes all
 //! memory. Other checks are between fields that exclude one another.
 
-use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Percent, Picos};
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, PartsPerMillion, Picos};
 use cxlab_host::RequesterParams;
 use cxlab_scenario::{HostGroup, HostKind, Scenario};
 use serde_json::{Map, Value};
@@ -131,7 +131,7 @@ pub(crate) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
 }
 
 /// The narrowest and the widest relative interval at which a run can stop.
-const PRECISIONS: [Percent; 2] = [Percent(100), Percent(500_000)];
+const PRECISIONS: [PartsPerMillion; 2] = [PartsPerMillion(100), PartsPerMillion(500_000)];
 
 fn check_measure(scenario: &Scenario, problems: &mut Problems) {
     let measure = &scenario.measure;

@@ -1,6 +1,6 @@
 //! Warm-up and measurement windows, and how a run is executed.
 
-use cxlab_engine::units::{Percent, Picos};
+use cxlab_engine::units::{PartsPerMillion, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ pub struct Measure {
     /// at most this part of their value to each side. `requests` or `duration` is the longest window then.
     /// Default: none, and 10,000,000 requests where it is given without them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub precision: Option<Percent>,
+    pub precision: Option<PartsPerMillion>,
     /// Measure windows far apart in detail, and apply the requests between them to caches, buffers and
     /// mappings without time (docs/guide/sampling.md). `warmup_requests` and `requests` count both kinds; not
     /// with `warmup`, `warmup_time` or `duration`. Default: none, all is simulated in detail.

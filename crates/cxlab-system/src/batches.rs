@@ -138,8 +138,8 @@ impl CounterSnapshot {
         }
         let hops = stats.by_hops.iter().map(|hops| HopCounters {
             requests: hops.count,
-            latency: hops.latency_ps as u64,
-            queue: hops.queue_ps as u64,
+            latency: hops.latency_sum_ps as u64,
+            queue: hops.queue_sum_ps as u64,
         });
         let hops: Vec<HopCounters> = hops.collect();
         each(&mut self.hops, &hops, |own, one| {

@@ -1,6 +1,6 @@
 //! The confidence intervals of a report, from the batches of its measurement.
 
-use cxlab_engine::units::Percent;
+use cxlab_engine::units::PartsPerMillion;
 use cxlab_host::STAGE_NAMES;
 use serde_json::Value;
 
@@ -287,12 +287,12 @@ fn drifts_over(batches: &Batches) -> [bool; 2] {
 }
 
 /// A percentage as a fraction of one.
-pub(crate) fn fraction(percent: Percent) -> f64 {
+pub(crate) fn fraction(percent: PartsPerMillion) -> f64 {
     percent.0 as f64 / 1e6
 }
 
 /// Whether total bandwidth and mean latency are at least as precise as `wanted`.
-pub(crate) fn is_precise(parts: Parts<'_>, wanted: Percent) -> bool {
+pub(crate) fn is_precise(parts: Parts<'_>, wanted: PartsPerMillion) -> bool {
     relative(parts).is_some_and(|reached| reached <= fraction(wanted))
 }
 

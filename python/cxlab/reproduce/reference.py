@@ -26,7 +26,7 @@ _UNITS = {
     "Picos": 'time, as `"46 ns"`',
     "Bytes": 'size, as `"16 GiB"`',
     "BytesPerSec": 'rate, as `"64 GB/s"`',
-    "Percent": 'share, as `"5 %"`',
+    "PartsPerMillion": 'share, as `"5 %"`',
 }
 #: Keys of the file, in the order in which a scenario is read.
 _TABLES = (

@@ -37,7 +37,7 @@ use crate::controller::line_request;
 pub(super) struct DmcWay {
     pub(super) dirty: bool,
     /// Time up to which an atomic operation locks the line, in picoseconds.
-    locked: u64,
+    locked_until_ps: u64,
 }
 
 /// A message of the host, in the receive buffer of a port until the medium accepts it.
@@ -204,7 +204,7 @@ impl AttachedMemory {
             return u64::MAX;
         }
         let slot = self.dmc.find(line);
-        slot.map_or(0, |slot| self.dmc[slot].locked)
+        slot.map_or(0, |slot| self.dmc[slot].locked_until_ps)
     }
 
     pub(super) fn number(&self, line: LineAddr) -> u64 {
@@ -367,7 +367,7 @@ impl Accelerator {
         way.dirty |= access.kind.writes();
         if access.kind == AccessKind::Atomic {
             completes += atomic;
-            way.locked = completes.0;
+            way.locked_until_ps = completes.0;
         }
         self.hw_threads.used(0, line);
         self.take_effect(ctx, access, AccessResponse::by_cache(begun, completes));
@@ -604,7 +604,7 @@ impl Accelerator {
             let way = &mut attached_memory.dmc[slot];
             way.dirty |= access.kind.writes();
             if access.kind == AccessKind::Atomic {
-                way.locked = completes.0;
+                way.locked_until_ps = completes.0;
             }
         }
         let mut response = AccessResponse::by_cache(SimTime(waiter.begun), completes);

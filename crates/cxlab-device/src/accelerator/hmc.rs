@@ -28,7 +28,7 @@ pub(super) struct CacheWay {
     /// Coherence state: I, S, E or M.
     pub(super) line: Line,
     /// Time up to which an atomic operation locks the line.
-    pub(super) locked: u64,
+    pub(super) locked_until_ps: u64,
 }
 
 impl Default for CacheWay {
@@ -36,7 +36,7 @@ impl Default for CacheWay {
         CacheWay {
             entry: NONE,
             line: Line::I,
-            locked: 0,
+            locked_until_ps: 0,
         }
     }
 }
@@ -187,7 +187,7 @@ impl Accelerator {
         let is_own_line = self.owns_line(line);
         if how != LookupAttempt::InTurn {
             let locked = match slot {
-                Some(slot) => self.cache[slot].locked,
+                Some(slot) => self.cache[slot].locked_until_ps,
                 None if is_own_line => self.locked_until(line),
                 None => 0,
             };
@@ -438,7 +438,7 @@ impl Accelerator {
         let mut completes = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
             completes += self.cycles(self.params.atomic_cycles);
-            self.cache[slot].locked = completes.0;
+            self.cache[slot].locked_until_ps = completes.0;
         }
         self.hw_threads.used(0, access.line());
         self.take_effect(ctx, access, AccessResponse::by_cache(begun, completes));

@@ -59,7 +59,7 @@ impl Accelerator {
         };
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let slot = self.cache.find(line);
-        let locked = slot.map_or(0, |slot| self.cache[slot].locked);
+        let locked = slot.map_or(0, |slot| self.cache[slot].locked_until_ps);
         let received = ReceivedMessage {
             message: *message,
             port: 0,
@@ -153,7 +153,7 @@ impl Accelerator {
                 let mut to = *message;
                 to.cache.uqid = snoop;
                 let data = self.response_to(ctx, line, Opcode::D2hData, id, &to, false);
-                let locked = slot.map_or(0, |slot| self.cache[slot].locked);
+                let locked = slot.map_or(0, |slot| self.cache[slot].locked_until_ps);
                 self.send_unlocked(ctx, data, locked);
             }
             (Action::WriteData, Some(message)) => {
@@ -257,7 +257,7 @@ impl Accelerator {
         if access.kind == AccessKind::Atomic {
             completes += self.cycles(self.params.atomic_cycles);
             if let Some(slot) = self.transactions.entries[id as usize].slot {
-                self.cache[slot].locked = completes.0;
+                self.cache[slot].locked_until_ps = completes.0;
             }
         }
         if effect == EffectTime::Cached {

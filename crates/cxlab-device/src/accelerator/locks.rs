@@ -120,7 +120,7 @@ impl Accelerator {
             Some(memory) if memory.owns(line) => memory.locked_until(line),
             _ => {
                 let slot = self.cache.find(line);
-                slot.map_or(0, |slot| self.cache[slot].locked)
+                slot.map_or(0, |slot| self.cache[slot].locked_until_ps)
             }
         }
     }

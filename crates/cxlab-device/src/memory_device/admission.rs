@@ -26,7 +26,7 @@ pub(super) struct IncomingRequest<'a> {
     /// When the request arrived.
     pub(super) since: SimTime,
     /// Total time in which the medium had refused requests at arrival, if the request was buffered.
-    pub(super) refused: u64,
+    pub(super) refused_ps: u64,
 }
 
 impl<'a> IncomingRequest<'a> {
@@ -43,7 +43,7 @@ impl<'a> IncomingRequest<'a> {
             lines: message.lines,
             port,
             since,
-            refused: 0,
+            refused_ps: 0,
         }
     }
 
@@ -51,7 +51,7 @@ impl<'a> IncomingRequest<'a> {
     pub(super) fn waited(request: &'a Request) -> IncomingRequest<'a> {
         IncomingRequest {
             waited: Some(&request.message),
-            refused: request.refused,
+            refused_ps: request.refused_ps,
             poison: request.message.cache.has(CacheMeta::POISON),
             ..IncomingRequest::of(&request.message, request.port, request.since)
         }
@@ -171,7 +171,7 @@ impl MemoryDevice {
                     message: incoming.message(ctx),
                     port: incoming.port,
                     since: now,
-                    refused: 0,
+                    refused_ps: 0,
                     answered: true,
                 };
                 self.keep(id, request);
@@ -247,7 +247,7 @@ impl MemoryDevice {
             return DeviceWait::default();
         }
         self.waits.end_refusal(now);
-        let waited = self.waits.waited(now, incoming.since, incoming.refused);
+        let waited = self.waits.waited(now, incoming.since, incoming.refused_ps);
         self.waits.count(waited);
         waited
     }

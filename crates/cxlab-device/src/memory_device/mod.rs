@@ -47,10 +47,10 @@ struct Request {
     message: Message,
     /// The port that the request arrived through; the response leaves through it.
     port: u16,
-    /// When the request arrived, or when the medium accepted it.
+    /// When the request arrived; of a request in the medium, when that accepted it.
     since: SimTime,
     /// Total time in which the medium had refused requests, at the arrival of this one, in picoseconds.
-    refused: u64,
+    refused_ps: u64,
     /// Whether the response was sent on acceptance, while the medium still works on the request.
     answered: bool,
 }
@@ -330,7 +330,7 @@ impl MemoryDevice {
                     message: request.message(ctx),
                     port,
                     since: now,
-                    refused: self.waits.refused_ps(now),
+                    refused_ps: self.waits.refused_ps(now),
                     answered: false,
                 });
                 self.admit_waiting(ctx);

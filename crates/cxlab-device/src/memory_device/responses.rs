@@ -27,7 +27,7 @@ impl MemoryDevice {
             message: incoming.message(ctx),
             port: incoming.port,
             since: ctx.now(),
-            refused: 0,
+            refused_ps: 0,
             answered,
         };
         waited.add_to_stages(&mut request.message);

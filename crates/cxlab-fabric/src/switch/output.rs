@@ -37,7 +37,7 @@ impl PendingMessage {
 
 /// Whether the list that starts at `head` is free of cycles and of slots marked in `used`.
 /// Marks its slots there.
-pub(super) fn is_list(slab: &[PendingMessage], head: u32, used: &mut [bool]) -> bool {
+pub(super) fn claim_list(slab: &[PendingMessage], head: u32, used: &mut [bool]) -> bool {
     let mut slot = head;
     while slot != NONE {
         match used.get_mut(slot as usize) {

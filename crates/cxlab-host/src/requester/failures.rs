@@ -36,7 +36,7 @@ impl FailureHandling for Requester {
                 && SimTime(slot.issued_ps) + timeout <= ctx.now()
             {
                 self.slots[tag].kind = RequestSlotKind::Late;
-                self.unused_tags += 1;
+                self.retired_slots += 1;
                 self.replace();
                 self.ledger.leave(ctx.now(), slot.issued_ps);
                 self.ledger.stats.timed_out_ever += 1;
@@ -76,7 +76,7 @@ impl Requester {
     fn replace(&mut self) {
         let tag = match self.spare.pop() {
             Some(tag) => {
-                self.unused_tags -= 1;
+                self.retired_slots -= 1;
                 tag
             }
             None => {

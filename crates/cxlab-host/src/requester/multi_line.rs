@@ -11,7 +11,7 @@ use super::Requester;
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct MultiLineOp {
     /// When the first line was issued, in picoseconds.
-    issued: u64,
+    issued_ps: u64,
     /// The line to be issued next.
     next_line: Hpa,
     write: bool,
@@ -48,7 +48,7 @@ impl Requester {
     pub(super) fn begin_multi_line(&mut self, now: SimTime, op: MemOp) -> u32 {
         let unissued = op.lines - 1;
         let multi_line_op = MultiLineOp {
-            issued: now.0,
+            issued_ps: now.0,
             next_line: Hpa((op.hpa.0 & !63) + 64),
             write: op.kind == OpKind::Write,
             unissued,
@@ -90,7 +90,7 @@ impl Requester {
         if op.incomplete > 0 {
             return;
         }
-        let latency = Picos(now.0 - op.issued);
+        let latency = Picos(now.0 - op.issued_ps);
         self.free_multi_line_ops.push(number - 1);
         if op.served {
             self.ledger

@@ -1,7 +1,7 @@
 //! Parameters of the `curves` medium.
 
 use cxlab_engine::catalog::{ParamError, in_range, refused};
-use cxlab_engine::units::{Percent, Picos};
+use cxlab_engine::units::{PartsPerMillion, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,7 @@ pub struct CurvesParams {
     /// bandwidth. Points above the envelope are left out, and points farther from it are refused. At
     /// most 100 %. Default 5 % (*assumed*).
     #[serde(default = "noise")]
-    pub noise: Percent,
+    pub noise: PartsPerMillion,
     /// Lines of 64 bytes over which mix and load are averaged: the response to a change of load takes a
     /// few times the time of that many lines at the peak. 1 to 1000000. Default 2000 (*assumed*).
     #[serde(default = "window")]
@@ -98,8 +98,8 @@ pub struct CurvesParams {
     pub queue: Option<u32>,
 }
 
-fn noise() -> Percent {
-    Percent(50_000)
+fn noise() -> PartsPerMillion {
+    PartsPerMillion(50_000)
 }
 
 fn window() -> u32 {
@@ -130,7 +130,7 @@ impl CurvesParams {
             }
             _ => {}
         }
-        if self.noise > Percent(1_000_000) {
+        if self.noise > PartsPerMillion(1_000_000) {
             return Err(refused("noise", self.noise, "0 % to 100 %"));
         }
         in_range("window", self.window, 1..=1_000_000)?;

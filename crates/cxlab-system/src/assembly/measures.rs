@@ -64,8 +64,8 @@ pub(super) fn by_hops(hops: &[HopStats], intervals: &Intervals<'_>) -> Vec<ByHop
     used.map(|(hops, stats)| ByHops {
         hops,
         count: stats.count,
-        mean_ns: stats.latency_ps as f64 / stats.count as f64 / 1e3,
-        queue_ns: stats.queue_ps as f64 / stats.count as f64 / 1e3,
+        mean_ns: stats.latency_sum_ps as f64 / stats.count as f64 / 1e3,
+        queue_ns: stats.queue_sum_ps as f64 / stats.count as f64 / 1e3,
         ci95: intervals.of_hops(hops),
     })
     .collect()

@@ -143,8 +143,8 @@ impl Totals {
         self.by_hops.resize(hops, HopStats::default());
         for (sum, hops) in self.by_hops.iter_mut().zip(&stats.by_hops) {
             sum.count += hops.count;
-            sum.latency_ps += hops.latency_ps;
-            sum.queue_ps += hops.queue_ps;
+            sum.latency_sum_ps += hops.latency_sum_ps;
+            sum.queue_sum_ps += hops.queue_sum_ps;
         }
         self.integral += integral;
     }

@@ -75,8 +75,8 @@ impl Builder<'_> {
             log: self.record.rows || group.external,
             partial: self.plan.workloads[host.group].request().0 < LINE_BYTES,
             values: self.record.values,
-            joins: host.joins,
-            leaves: host.leaves,
+            joins_after: host.joins,
+            leaves_after: host.leaves,
         };
         let agent = match &issue.cache {
             Some(cache) if self.plan.caching[number] => {

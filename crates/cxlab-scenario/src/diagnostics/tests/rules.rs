@@ -145,6 +145,7 @@ fn quantities_are_read_by_the_engine_and_not_by_their_pattern() {
     let rows = r#"
         latency = "25" => `25` is not a time such as "25 ns" // s.toml:2:11
         latency = "1.5 ps" => `1.5 ps` is not a whole number of ps
+        latency = "99999999999 s" => `99999999999 s` is not at most 18446744 s
         latency = "-46 ns" => `-46 ns` is not 0 or more: a time such as "25 ns"
         latency = "4_6 NS" => `4_6 NS` is not a time such as // did you mean "46 ns"?
         latency = 25 => `fabric.latency`: expected a time such as "25 ns" // found the integer 25

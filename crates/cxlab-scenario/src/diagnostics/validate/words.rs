@@ -1,6 +1,6 @@
 //! The words of messages: what was found and what was expected.
 
-use cxlab_engine::units::{Bytes, BytesPerSec, ParseQuantityError, Percent, Picos};
+use cxlab_engine::units::{Bytes, BytesPerSec, ParseQuantityError, PartsPerMillion, Picos};
 use serde_json::Value;
 
 use super::schema;
@@ -53,7 +53,7 @@ pub(super) fn short_expected(schema: &Value) -> String {
     let quantity = match schema.get("format").and_then(Value::as_str) {
         Some("Picos") => "time",
         Some("Bytes") => "size",
-        Some("Percent") => "percentage",
+        Some("PartsPerMillion") => "percentage",
         Some("BytesPerSec") => "rate",
         _ => return either(schema::types(schema).into_iter().map(type_name)),
     };
@@ -135,7 +135,7 @@ fn is_item(value: &Value, schema: &Value) -> bool {
 pub(super) fn quantity_error(schema: &Value, text: &str) -> Option<ParseQuantityError> {
     match schema.get("format")?.as_str()? {
         "Picos" => text.parse::<Picos>().err(),
-        "Percent" => text.parse::<Percent>().err(),
+        "PartsPerMillion" => text.parse::<PartsPerMillion>().err(),
         "Bytes" => text.parse::<Bytes>().err(),
         "BytesPerSec" => text.parse::<BytesPerSec>().err(),
         _ => None,
@@ -145,5 +145,8 @@ pub(super) fn quantity_error(schema: &Value, text: &str) -> Option<ParseQuantity
 /// Whether the schema's format is a quantity of the engine.
 pub(super) fn is_quantity(schema: &Value) -> bool {
     let format = schema.get("format").and_then(Value::as_str);
-    matches!(format, Some("Picos" | "Percent" | "Bytes" | "BytesPerSec"))
+    matches!(
+        format,
+        Some("Picos" | "PartsPerMillion" | "Bytes" | "BytesPerSec")
+    )
 }
