@@ -165,7 +165,7 @@ pub(crate) fn busiest_links(mut links: Vec<LinkRow<'_>>) -> String {
         "utilization",
         "+-",
         "efficiency",
-        "GB/s",
+        "payload GB/s",
         "+-",
     ];
     let mut rows = vec![cells(head)];
