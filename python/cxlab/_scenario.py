@@ -217,11 +217,11 @@ class Scenario:
         return other
 
     def fabric(self, **values: Value) -> Scenario:
-        """Returns one with these keys of ``[fabric]``: topology, routing, switch, link, edge_link, ..."""
+        """Returns one with these keys of ``[fabric]``: topology, routing, switch, link, ..."""
         return self._merge_table("fabric", values)
 
     def measure(self, **values: Value) -> Scenario:
-        """Returns one with these keys of ``[measure]``: requests, duration, precision, warmup, ..."""
+        """Returns one with these keys of ``[measure]``: requests, duration, precision, ..."""
         return self._merge_table("measure", values)
 
     def address_map(self, **values: Value) -> Scenario:

@@ -199,7 +199,9 @@ fn unknown(keys: SchemaKeys<'_>, path: &[String], depth: usize, names: &BTreeSet
         true => {
             let allowed: Vec<&str> = names.iter().copied().collect();
             let of_reports = match before.is_empty() {
-                true => "; words of a run's output are in docs/reference/waits.md and docs/reference/report.md",
+                true => {
+                    "; words of a run's output are in docs/reference/waits.md and docs/reference/report.md"
+                }
                 false => "",
             };
             format!("allowed: {}{of_reports}", allowed.join(", "))

@@ -177,7 +177,10 @@ pub(super) fn entries_named(wanted: &str) -> String {
     for listing in all() {
         for (name, summary, lines) in listing.entries {
             if name == wanted {
-                text += &format!("{name}, of {}: {}\n  {summary}\n", listing.name, listing.what);
+                text += &format!(
+                    "{name}, of {}: {}\n  {summary}\n",
+                    listing.name, listing.what
+                );
                 text.extend(lines.iter().map(|line| format!("  {line}\n")));
             }
         }
