@@ -156,5 +156,5 @@ fn nodes_that_do_not_exist_are_named() {
     let short = json!({ "nodes": [0, 1], "weights": [1] });
     assert!(error("weighted-interleave", short).contains("1 weights for 2 nodes"));
     let zero = json!({ "nodes": [0], "weights": [0] });
-    assert!(error("weighted-interleave", zero).contains("1 and 255"));
+    assert!(error("weighted-interleave", zero).contains("found 0; allowed: 1 to 255"));
 }
