@@ -46,7 +46,7 @@ def test_threads_do_not_change_a_report_and_seeds_do(pool):
 def test_a_sampled_run_says_what_it_passed_over(pool):
     full = cxlab.run(pool.measure(requests=400_000)).report
     sampling = {"every": 10_000, "detailed": 500, "warmup": 500}
-    report = cxlab.run(pool.measure(sampling=sampling)).report
+    report = cxlab.run(pool.measure(requests=400_000, sampling=sampling)).report
     found = report["sampling"]
     assert 30 <= found["units"] <= 40
     assert found["requests"] <= 400_000
