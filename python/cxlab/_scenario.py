@@ -200,21 +200,22 @@ class Scenario:
             other = other.set(path, value)
         return other
 
+    def _with(self, values: Table) -> Scenario:
+        other = copy.copy(self)
+        other._write(values)
+        return other
+
     def _merge_table(self, key: str, values: Table) -> Scenario:
         all_values = self.to_dict()
         table = all_values.get(key, {})
         all_values[key] = {**table, **values} if isinstance(table, dict) else values
-        other = copy.copy(self)
-        other._write(all_values)
-        return other
+        return self._with(all_values)
 
     def _append(self, key: str, entry: Table) -> Scenario:
         all_values = self.to_dict()
         entries = all_values.get(key, [])
         all_values[key] = [*entries, entry] if isinstance(entries, list) else [entry]
-        other = copy.copy(self)
-        other._write(all_values)
-        return other
+        return self._with(all_values)
 
     def fabric(self, **values: Value) -> Scenario:
         """Returns one with these keys of ``[fabric]``: topology, routing, switch, link, ..."""

@@ -83,7 +83,7 @@ pub fn in_range<T: PartialOrd + Display>(
 /// Prefixes the field of an error with the name of the part that refuses its parameters.
 ///
 /// # Errors
-/// The same error.
+/// The error of `found`, with the longer field.
 pub fn in_part<T>(part: &str, found: Result<T, ParamError>) -> Result<T, ParamError> {
     found.map_err(|error| {
         let field = match error.field.as_str() {

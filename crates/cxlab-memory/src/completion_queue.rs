@@ -3,10 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use cxlab_cache::Completion;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
-
-use cxlab_cache::backend::Completion;
 
 /// Future completions; equal times keep the order of insertion.
 pub(crate) struct CompletionQueue {

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::catalog::{Entry, ParamError, in_part, read_params};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
@@ -15,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::nested::{files_within, notes_within};
 use crate::{InputFile, Medium, MediumNote, MediumSite, NestedMedium, RunContext};
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Parameters of a data path. At least one rate is given.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]

@@ -4,11 +4,11 @@
 //! of time. An owner that completes some requests without the medium must not: those completions
 //! would have to wait behind completions promised for later.
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 
 use crate::nested::InnerMedium;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// A medium whose completions are all deferred; their times are those of the inner medium.
 pub struct DeferredMedium(InnerMedium);

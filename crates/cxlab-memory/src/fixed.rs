@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::catalog::{Entry, in_range, read_params, refused};
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_engine::{prefetch, save_state};
@@ -13,7 +14,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Medium, MediumSite};
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Parameters of the `fixed` medium.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]

@@ -1,13 +1,13 @@
 //! A medium inside another medium: its parameters, and one interface to it whether completions come
 //! from `enqueue` or from `advance`.
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::choice;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 
 use crate::completion_queue::CompletionQueue;
 use crate::{CATALOG, InputFile, Medium, MediumNote};
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 choice!(
     /// A medium of the catalog with its parameters.

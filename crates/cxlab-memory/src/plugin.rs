@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::slab::Slab;
@@ -18,7 +19,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{FaultList, InputFile, Medium, MediumSite, RunContext};
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Bound on calls of `advance` at one time without a completion (*assumed*).
 const PATIENCE: u32 = 1 << 20;

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{prefetch, save_state};
 
 use super::table::LatencyTable;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Fractions of a picosecond in which the bus is paced.
 const FRACTION_BITS: u32 = 16;

@@ -39,11 +39,11 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cxlab_cache::MemoryBackend;
 use cxlab_engine::catalog::{Entry, ParamError, read_params, refused};
 use schemars::JsonSchema;
 
 use crate::{InputFile, Medium, MediumNote, MediumSite};
-use cxlab_cache::backend::MemoryBackend;
 pub use family::{Curve, CurveError, CurveFamily, CurveSource};
 use memory::CurveMemory;
 pub use params::{CurveFiles, CurveFormat, CurvesParams, LatencyUnit, MeasuredAt};

@@ -293,8 +293,7 @@ impl DramParams {
     fn clock_ps(&self, grade: &SpeedGrade) -> Result<u64, ParamError> {
         let grade = u64::from(grade.clock_ps);
         let clock_ps = self.clock.map_or(grade, |clock| clock.0);
-        let message = format!("found {}; allowed: 100 ps to 10 ns", Picos(clock_ps));
-        require((100..=10_000).contains(&clock_ps), "clock", message)?;
+        in_range("clock", Picos(clock_ps), Picos(100)..=Picos(10_000))?;
         Ok(clock_ps)
     }
 
@@ -471,8 +470,7 @@ impl DramParams {
                     in_range("page.accesses", accesses, 1..=1_000_000)?;
                 }
                 if let Some(idle) = idle {
-                    let message = format!("found {idle}; allowed: 1 ps to 1 ms");
-                    require((1..=1_000_000_000).contains(&idle.0), "page.idle", message)?;
+                    in_range("page.idle", idle, Picos(1)..=Picos(1_000_000_000))?;
                 }
                 let ticks = u64::from(bus.ticks_per_clock);
                 Ok(Page {

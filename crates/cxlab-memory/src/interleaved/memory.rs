@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
@@ -13,7 +14,6 @@ use crate::MediumSite;
 use crate::completion_queue::CompletionQueue;
 use crate::nested::InnerMedium;
 use crate::split_requests::SplitRequests;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// A memory backend that consists of several media in parallel.
 pub(super) struct Interleaved {

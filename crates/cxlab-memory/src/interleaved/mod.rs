@@ -17,13 +17,13 @@ mod tests;
 
 use std::path::Path;
 
+use cxlab_cache::MemoryBackend;
 use cxlab_engine::catalog::{Entry, ParamError, in_part, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::nested::{files_within, notes_within};
 use crate::{InputFile, Medium, MediumNote, MediumSite, RunContext};
-use cxlab_cache::backend::MemoryBackend;
 use memory::Interleaved;
 pub use params::{InterleavedParams, Spread};
 

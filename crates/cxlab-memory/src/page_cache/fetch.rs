@@ -1,8 +1,7 @@
 //! State in flight: pieces of requests, fetches, and pages on their way to the slow medium.
 
-use serde::{Deserialize, Serialize};
-
 use cxlab_cache::Slot;
+use serde::{Deserialize, Serialize};
 
 /// A request of the owner.
 #[derive(Clone, Copy, Serialize, Deserialize)]

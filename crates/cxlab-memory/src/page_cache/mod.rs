@@ -31,6 +31,7 @@ mod tests;
 
 use std::path::Path;
 
+use cxlab_cache::MemoryBackend;
 use cxlab_engine::catalog::{Entry, ParamError, in_part, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
@@ -38,7 +39,6 @@ use schemars::JsonSchema;
 use crate::nested::{files_within, notes_within};
 use crate::{InputFile, Medium, MediumNote, MediumSite, RunContext};
 pub use cache::{DramCache, PowerFailureFlush};
-use cxlab_cache::backend::MemoryBackend;
 pub use observer::{Movement, MovementObserver, NoObserver};
 use params::ResolvedCache;
 pub use params::{DramCacheParams, FetchUnit, PagePolicyChoice, PrefetchChoice};

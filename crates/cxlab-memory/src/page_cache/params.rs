@@ -1,5 +1,7 @@
 //! Parameters of a DRAM cache.
 
+use cxlab_cache::prefetch::{self, PrefetchPolicy};
+use cxlab_cache::{Geometry, VictimPolicy, victim};
 use cxlab_engine::catalog::{ParamError, in_part, in_range, refused};
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
@@ -9,9 +11,6 @@ use serde_json::Map;
 
 use crate::Medium;
 use crate::nested::NestedMedium;
-use cxlab_cache::Geometry;
-use cxlab_cache::prefetch::{self, PrefetchPolicy};
-use cxlab_cache::victim::{self, VictimPolicy};
 
 choice!(
     /// A victim policy of the catalog.

@@ -18,6 +18,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::catalog::{ParamError, in_range};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
@@ -26,7 +27,6 @@ use serde::{Deserialize, Serialize};
 use super::{GRANULE, GRANULE_LINES, PmemParams, rows};
 use crate::completion_queue::CompletionQueue;
 use crate::split_requests::SplitRequests;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Bursts before the bus may turn (gem5's `min_reads_per_switch` and `min_writes_per_switch`).
 const SWITCH: u32 = 16;

@@ -1,5 +1,6 @@
 //! Optane DIMMs side by side: interleaving of lines, and outstanding requests.
 
+use cxlab_cache::{Completion, Geometry, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::catalog::{ParamError, in_range, refused};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -11,8 +12,6 @@ use super::{GRANULE, PmemParams};
 use crate::MediumSite;
 use crate::completion_queue::CompletionQueue;
 use crate::split_requests::SplitRequests;
-use cxlab_cache::Geometry;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// Ways of the address indirection table's cache (*assumed*).
 const AIT_WAYS: u32 = 16;

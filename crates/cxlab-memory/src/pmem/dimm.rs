@@ -18,6 +18,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{Geometry, SetRoom, Slot, TagArray, victim};
 use cxlab_engine::list::NONE;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
@@ -27,9 +28,6 @@ use serde::{Deserialize, Serialize};
 
 use super::GRANULE_LINES;
 use super::pending::PendingRequests;
-use cxlab_cache::tag_array::{SetRoom, TagArray};
-use cxlab_cache::victim;
-use cxlab_cache::{Geometry, Slot};
 
 /// The mask of all lines of a granule.
 const ALL: u8 = (1 << GRANULE_LINES) - 1;

@@ -14,6 +14,7 @@ mod simple;
 #[cfg(test)]
 mod tests;
 
+use cxlab_cache::{MemoryBackend, MemoryRequest};
 use cxlab_engine::catalog::{Entry, ParamError, in_range, read_params, refused};
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
 use schemars::JsonSchema;
@@ -21,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Medium, MediumSite};
 use controller::ControlledMemory;
-use cxlab_cache::backend::{MemoryBackend, MemoryRequest};
 use detailed::{DetailedMemory, DetailedParams};
 use simple::{SimpleMemory, SimpleParams};
 

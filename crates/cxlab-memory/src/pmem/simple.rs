@@ -4,6 +4,7 @@
 //! any other read opens its row. A write goes through to the array; writes to one row that wait for
 //! the bank together are written together. Left out: all scheduling, which `controller.rs` has.
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::catalog::{ParamError, in_range, refused};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::controller::{BankTimes, ControllerParams};
 use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, rows};
 use crate::completion_queue::CompletionQueue;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// The resolved parameters of the simple mode.
 pub(super) struct SimpleParams {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::list::NONE;
 use cxlab_engine::rng::StreamRng;
@@ -21,7 +22,6 @@ use super::nand::{ArrayOperation, CommandPurpose, Nand};
 use super::params::{Acknowledge, SsdParams};
 use super::report::DriveCounters;
 use crate::MediumSite;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// An outstanding request.
 #[derive(Clone, Copy, Serialize, Deserialize)]

@@ -37,12 +37,12 @@ mod victims;
 mod warm;
 mod write;
 
+use cxlab_cache::MemoryBackend;
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::{Medium, MediumSite};
-use cxlab_cache::backend::MemoryBackend;
 
 pub use contents::ObservedLine;
 pub use drive::Drive;

@@ -1,10 +1,10 @@
 //! Statistics of a drive.
 
+use cxlab_cache::Statistic;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 use serde::{Deserialize, Serialize};
 
 use super::drive::Drive;
-use cxlab_cache::backend::Statistic;
 
 /// Counters since measurement began.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]

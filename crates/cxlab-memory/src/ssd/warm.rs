@@ -1,12 +1,12 @@
 //! State changes of buffer, mapping and blocks without time, for sampled runs.
 
+use cxlab_cache::MemoryRequest;
 use cxlab_engine::list::NONE;
 
 use super::drive::Drive;
 use super::map::SubPageLocation;
 use super::mapping_cache::MappingLookup;
 use super::params::Unwritten;
-use cxlab_cache::backend::MemoryRequest;
 
 impl Drive {
     /// Applies a request, sub-page by sub-page.

@@ -1,13 +1,13 @@
 //! Look-up of requests in the cache.
 
+use cxlab_cache::Slot;
+use cxlab_cache::prefetch::PageAccessResult;
 use cxlab_engine::list::NONE;
 use cxlab_engine::units::LineAddr;
 
 use super::{CachedPage, DramCache};
 use crate::page_cache::fetch::{Fetch, PageAccess, Request};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use cxlab_cache::Slot;
-use cxlab_cache::prefetch::PageAccessResult;
 
 impl<O: MovementObserver> DramCache<O> {
     /// Looks up the waiting requests, until one cannot proceed.

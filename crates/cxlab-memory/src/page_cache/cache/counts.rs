@@ -1,8 +1,7 @@
 //! Counters of the cache since measurement began.
 
+use cxlab_cache::Statistic;
 use serde::{Deserialize, Serialize};
-
-use cxlab_cache::backend::Statistic;
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct CacheCounters {

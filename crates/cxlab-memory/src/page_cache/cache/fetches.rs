@@ -1,5 +1,7 @@
 //! Fetches, the requests that wait for them, and prefetches.
 
+use cxlab_cache::prefetch::{PageAccessResult, PrefetchCandidates};
+use cxlab_cache::{MemoryRequest, Slot};
 use cxlab_engine::list::NONE;
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
@@ -7,9 +9,6 @@ use super::{DramCache, FILL, PREFETCH_QUEUE};
 use crate::page_cache::fetch::{Fetch, PageAccess, SlowRead};
 use crate::page_cache::mask::{hull, runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use cxlab_cache::Slot;
-use cxlab_cache::backend::MemoryRequest;
-use cxlab_cache::prefetch::{PageAccessResult, PrefetchCandidates};
 
 impl<O: MovementObserver> DramCache<O> {
     /// Starts a fetch of sectors; a fetch must be free.

@@ -1,5 +1,6 @@
 //! Evictions: victims, the write-back buffer, and power failure.
 
+use cxlab_cache::{MemoryRequest, SetRoom, Slot};
 use cxlab_engine::list::NONE;
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
 
@@ -8,9 +9,6 @@ use crate::completion_queue::CompletionQueue;
 use crate::page_cache::fetch::{PageAccess, WriteBackEntry};
 use crate::page_cache::mask::{runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use cxlab_cache::Slot;
-use cxlab_cache::backend::MemoryRequest;
-use cxlab_cache::tag_array::SetRoom;
 
 impl<O: MovementObserver> DramCache<O> {
     /// Allocates a frame for a page; `None` if no victim can leave now.

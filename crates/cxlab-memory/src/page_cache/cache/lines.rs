@@ -1,12 +1,11 @@
 //! Conversions between sectors, lines and frames of pages.
 
+use cxlab_cache::{MemoryRequest, Slot};
 use cxlab_engine::units::{Dpa, LINE_BYTES};
 
 use super::DramCache;
 use crate::page_cache::mask::{runs, span};
 use crate::page_cache::observer::{Movement, MovementObserver};
-use cxlab_cache::Slot;
-use cxlab_cache::backend::MemoryRequest;
 
 impl<O: MovementObserver> DramCache<O> {
     /// The sectors of a page that lines touch, and the sectors that they cover completely.

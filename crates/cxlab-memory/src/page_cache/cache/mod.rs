@@ -9,6 +9,8 @@ mod warm;
 
 use std::collections::VecDeque;
 
+use cxlab_cache::prefetch::Prefetcher;
+use cxlab_cache::{Completion, MemoryBackend, MemoryRequest, Slot, Statistic, TagArray};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::list::NONE;
 use cxlab_engine::rng::StreamRng;
@@ -23,10 +25,6 @@ use crate::completion_queue::CompletionQueue;
 use crate::nested::InnerMedium;
 use crate::{Medium, MediumSite};
 use counts::CacheCounters;
-use cxlab_cache::Slot;
-use cxlab_cache::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use cxlab_cache::prefetch::Prefetcher;
-use cxlab_cache::tag_array::TagArray;
 use serde::{Deserialize, Serialize};
 
 /// Length of the queue of prefetches; further ones push out the oldest (*assumed*).

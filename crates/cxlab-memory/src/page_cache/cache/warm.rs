@@ -1,14 +1,12 @@
 //! State changes of the cache and the slow medium without time, for sampled runs.
 
+use cxlab_cache::prefetch::PageAccessResult;
+use cxlab_cache::{MemoryRequest, SetRoom, Slot};
 use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
 
 use super::{CachedPage, DramCache};
 use crate::page_cache::mask::{hull, runs, span};
 use crate::page_cache::observer::MovementObserver;
-use cxlab_cache::Slot;
-use cxlab_cache::backend::MemoryRequest;
-use cxlab_cache::prefetch::PageAccessResult;
-use cxlab_cache::tag_array::SetRoom;
 
 /// An evicted page with sectors that must be written.
 struct EvictedPage {
